@@ -1,9 +1,9 @@
 """Threads that use holdfast for the first time at once import its parts at once.
 
 Python locks a module while it loads it, and takes the lock of `a.b` before that of the package `a`. A package
-whose `__init__` imports `a.b` takes them in the other order: up to Python 3.12 one of two threads then fails
-with `_DeadlockError`, or sees half a module. So either a package's `__init__` imports none of its own
-modules, or everyone else imports the package first: `from a import b`, never `from a.b import name`.
+whose `__init__` imports `a.b` takes them in the other order: one of two threads then fails with
+`_DeadlockError`, or sees half a module. So either a package's `__init__` imports none of its own modules, or
+everyone else imports the package first: `from a import b`, never `from a.b import name`.
 """
 
 from __future__ import annotations

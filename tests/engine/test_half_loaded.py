@@ -11,7 +11,9 @@ from types import ModuleType
 import pytest
 
 from holdfast.colour import in_loop
+from holdfast.engine.runs import code
 from holdfast.kernel import classes
+from holdfast.kernel.events import Code
 from holdfast.plans.steps import _module
 from holdfast.wiring.tracker_author import code_here
 
@@ -60,3 +62,46 @@ def gate(tmp_path: Path, monkeypatch):
 def test_who_needs_a_module_waits_until_it_is_loaded(gate, tmp_path: Path, find):
     threading.Timer(0.2, gate.finish.set).start()
     assert find(tmp_path).__name__ == "Draft"
+
+
+def test_two_workflows_of_one_package_are_imported_one_after_the_other(tmp_path: Path, monkeypatch):
+    """The package imports the second, which needs a name of the package. Two threads that Python lets import
+    both at once wait for each other, and one of them fails."""
+    gate = ModuleType("half_loaded_gate")
+    gate.entered, gate.finish = threading.Event(), threading.Event()
+    package = tmp_path / "two_flows"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "import half_loaded_gate\n"
+        "half_loaded_gate.entered.set()\n"
+        "assert half_loaded_gate.finish.wait(30)\n"
+        "MODEL = 'small'\n"
+        "from two_flows.second import second\n"
+    )
+    for name in ("first", "second"):
+        (package / f"{name}.py").write_text(
+            "from holdfast import workflow\n"
+            "from two_flows import MODEL\n"
+            f"@workflow\ndef {name}() -> None: ...\n"
+        )
+    monkeypatch.setitem(sys.modules, "half_loaded_gate", gate)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found: dict[str, object] = {}
+
+    def load(name: str) -> None:
+        try:
+            found[name] = code.load(Code(name=name, module=f"two_flows.{name}")).name
+        except Exception as error:
+            found[name] = error
+            gate.finish.set()
+
+    threads = [threading.Thread(target=load, args=(name,)) for name in ("first", "second")]
+    threads[0].start()
+    assert gate.entered.wait(30)
+    threads[1].start()
+    threading.Timer(0.2, gate.finish.set).start()
+    for thread in threads:
+        thread.join(30)
+    assert found == {"first": "first", "second": "second"}
+    for name in [name for name in sys.modules if name.startswith("two_flows")]:
+        del sys.modules[name]

@@ -151,9 +151,10 @@ def function(target: str, beside: str) -> Any:
 def _module(name: str, directory: Path, where: str) -> Any:
     loaded = sys.modules.get(name)
     is_here = loaded is not None and code_directory.import_root(loaded) == directory
-    if not is_here and name.partition(".")[0] in code_directory.modules_in(directory):
-        code_directory.enter(directory, where)
-    return importlib.import_module(name)  # waits if another thread is loading it
+    with code_directory.one_at_a_time:
+        if not is_here and name.partition(".")[0] in code_directory.modules_in(directory):
+            code_directory.enter(directory, where)
+        return importlib.import_module(name)
 
 
 _functions: dict[tuple[str, str, str], Any] = {}

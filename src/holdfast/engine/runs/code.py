@@ -89,7 +89,8 @@ def load(code: Code) -> Workflow[Any, Any] | AsyncWorkflow[Any, Any]:
         module, name = importlib.import_module(_COMMANDS), "run_command"
     else:
         name = code.name
-        module = load_script(code.script, where) if code.script else _import(code, where)
+        with code_directory.one_at_a_time:
+            module = load_script(code.script, where) if code.script else _import(code, where)
     found: Any = module
     for part in name.split("."):
         found = getattr(found, part, None)
@@ -119,7 +120,7 @@ def load_script(script: str, where: str) -> ModuleType:
         _modules[script] = "__main__"
         return main
     name = _name_of(path)
-    with _one_at_a_time:
+    with code_directory.one_at_a_time:
         loaded = sys.modules.get(name)
         if loaded is None:
             loaded = _load(path, name, script, where)
@@ -278,8 +279,6 @@ def _same_file(file: str | None, path: Path) -> bool:
 
 _modules: dict[str, str] = {}
 """A script's whole path → the module that it is in this process."""
-
-_one_at_a_time = threading.RLock()
 
 _SCRIPT = "holdfast_script_"
 _COMMANDS = "holdfast.engine.primitives.command"

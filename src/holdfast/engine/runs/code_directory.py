@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import sysconfig
+import threading
 from collections.abc import Iterator
 from importlib.machinery import EXTENSION_SUFFIXES, PathFinder
 from pathlib import Path
@@ -25,6 +26,10 @@ _INSTALLED = tuple(
 _PACKAGES = {"site-packages", "dist-packages"}
 _NAMELESS = {"__init__", "__main__"}
 """Files that every package or program may have: they are imported under another name, or executed."""
+
+one_at_a_time = threading.RLock()
+"""Held while the code of a run is imported: if a package's `__init__` imports one of its modules, which
+imports a name of the package, two threads that import both at once wait for each other, and one fails."""
 
 _own = False
 _only: Path | None = None
