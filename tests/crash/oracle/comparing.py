@@ -135,11 +135,10 @@ def _check_result(life: Life, run: str, text: str) -> list[Violation]:
 
 
 def _check_traces(story: Story, life: Life) -> list[Violation]:
-    recorded = recorded_values(life.log)
     seen = dict(story.seen)
     for stream, entries in passes(life, story.by_branch):
         before = seen.get(stream, [])
-        text = difference(before, entries, recorded)
+        text = difference(before, entries, recorded_values(life.log, stream[0]))
         if not text and entries[-1][0] == "end" and len(entries) < len(before):
             text = f"ended after {len(entries)} of {len(before)} entries"
         if text:
@@ -150,9 +149,9 @@ def _check_traces(story: Story, life: Life) -> list[Violation]:
     return []
 
 
-def recorded_values(log: Iterable[Logged]) -> str:
-    """The text of all recorded values."""
-    return "\n".join(json.dumps(one.data) for one in log if one.type == "ValueRecorded")
+def recorded_values(log: Iterable[Logged], run: str) -> str:
+    """The text of all values that a run has recorded: another run may have drawn the same."""
+    return "\n".join(json.dumps(one.data) for one in log if one.type == "ValueRecorded" and one.run == run)
 
 
 def difference(before: Sequence[Entry], now: Sequence[Entry], recorded: str) -> str:
@@ -215,7 +214,7 @@ def _check_replay(story: Story, life: Life) -> list[Violation]:
         before = live.get(stream, [])
         if not before or not _is_whole(live, stream):
             continue
-        text = difference(before, entries, recorded_values(life.log))
+        text = difference(before, entries, recorded_values(life.log, stream[0]))
         if not text and len(before) != len(entries):
             text = f"{len(before)} entries were {len(entries)}: ends {_around(entries, len(entries) - 1)}"
         if text:
