@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -184,3 +185,26 @@ def test_each_command_that_writes_brings_the_pointer_back(project: Any, words: s
     project.directory.rename(moved)
     project.directory = moved
     assert project("task", "list", "--json").json()
+
+
+def test_a_clone_begins_with_the_mirror_of_its_repository(project: Any, tmp_path: Path) -> None:
+    """Where there is no store yet, a file of the mirror can be imported: shown, which makes no store, and
+    recorded, which makes one. A file that is not there makes none either."""
+    project("remember", "use kelp", "--kind", "decision")
+    memory = project.directory / ".holdfast/tasks/memory.json"
+    project.env["XDG_DATA_HOME"] = str(tmp_path / "data")
+    shutil.copytree(project.directory, tmp_path / "clone")
+    project.directory, original = tmp_path / "clone", project.directory
+    shutil.rmtree(original)
+    name = ".holdfast/tasks/memory.json"
+    content = (project.directory / name).read_bytes()
+    project("mirror", "import", "nothing.json", "--apply", code=3)
+    assert "use kelp" in project("mirror", "import", name).out
+    assert project("list", "--json").json() == [] and memory.name in os.listdir(
+        project.directory / ".holdfast/tasks"
+    )
+    assert (project.directory / name).read_bytes() == content
+    project("mirror", "import", name, "--apply")
+    assert [one["text"] for one in project("recall", "kelp", "--json").json()] == ["use kelp"]
+    (kept,) = (project.directory / ".holdfast/tasks").glob("memory.json.edited-*")
+    assert kept.read_bytes() == content
