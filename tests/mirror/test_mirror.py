@@ -20,7 +20,9 @@ from tests.mirror.schema import misfits
 from holdfast import Holdfast, plans, workflow
 from holdfast.errors import BadInput, NotApproved, NotFound
 from holdfast.facade.drain_thread import DrainThread
+from holdfast.kernel.author import Author
 from holdfast.mirror import sealed_json, sealed_text
+from holdfast.mirror.inspecting import status
 from holdfast.store.port import GENESIS
 from holdfast.tracker import journal
 from holdfast.workspace.contents.compression import decompress
@@ -331,9 +333,7 @@ def test_an_edited_or_torn_file_is_kept(
 
 
 def _status(project: Project, hf: Holdfast) -> list[object]:
-    from holdfast.mirror.inspecting import status
-
-    return list(status(hf._store, project.mirror).faults)
+    return list(status(hf._store, hf._reader, project.mirror, hf._store.incarnation).faults)
 
 
 def test_a_changed_journal_is_kept(project: Project) -> None:
@@ -381,6 +381,46 @@ def test_the_journal_of_a_longer_log_is_kept(project: Project) -> None:
     (name,) = kept(project)
     assert (project.mirror / "tasks" / name).read_bytes() == whole
     assert b"t9" not in (project.mirror / "tasks/journal.jsonl").read_bytes()
+
+
+def test_a_touched_journal_is_no_edit(project: Project) -> None:
+    """A file that was checked out anew has another time and the same content: it is as holdfast wrote it,
+    also if the log has more by now. One that differs is edited."""
+    with project.opened() as hf:
+        project.work(hf)
+    with project.opened(drains=False) as hf:
+        project.note(hf, "t2", "decision", "later")
+    tasks = project.mirror / "tasks"
+    for path in (tasks / "journal.jsonl", *(tasks / "history").iterdir()):
+        os.utime(path, ns=(1, 1))
+        with project.opened(drains=False) as hf:
+            assert _status(project, hf) == []
+        path.write_bytes(path.read_bytes().replace(b"Setup", b"Set-p"))
+        os.utime(path, ns=(1, 1))
+        with project.opened(drains=False) as hf:
+            assert [fault.fault for fault in _status(project, hf)] == ["edited"]
+        path.write_bytes(path.read_bytes().replace(b"Set-p", b"Setup"))
+
+
+def test_a_mirror_that_is_ahead_is_not_behind(project: Project) -> None:
+    """The mirror has events that the log has lost, or is of another store: its status names which."""
+    with project.opened() as hf:
+        project.create(hf, "t1", "kept")
+    shutil.copytree(project.home, project.home.with_name("earlier"))
+    with project.opened() as hf:
+        project.create(hf, "t2", "lost")
+        assert hf.mirror_status().shows == "own"
+    shutil.rmtree(project.home)
+    project.home.with_name("earlier").rename(project.home)
+
+    def found() -> tuple[str, int, bool]:
+        with project.opened(drains=False) as hf:
+            known = status(hf._store, hf._reader, project.mirror, hf._store.incarnation)
+            return known.shows, known.behind, known.is_current
+
+    assert found() == ("ahead", 0, False)
+    shutil.rmtree(project.home)
+    assert found() == ("other", 0, False)
 
 
 def _contents(directory: Path) -> set[bytes]:
@@ -495,6 +535,33 @@ def test_an_explicit_home_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(list((tmp_path / ".holdfast/runs").glob("*.json"))) == 2
     with Holdfast(durability="process", read_only=True) as hf:
         assert hf.mirror_status().is_current
+
+
+@pytest.mark.parametrize("left", ["another task", "nothing"])
+def test_a_deleted_task_leaves_no_text(project: Project, left: str) -> None:
+    """No file of the mirror has the text of a task that was deleted: no session that worked on it alone, no
+    previous revision, and no file of a tracker that has nothing else. `undo` brings it back."""
+    with project.opened() as hf:
+        if left == "another task":
+            project.create(hf, "t2", "Weigh wrack")
+        project.author = Author("me", "s2")
+        project.create(hf, "t1", "a secret plan")
+        project.claim(hf, "t1")
+    with project.opened() as hf:
+        project.note(hf, "t1", "decision", "a secret plan, too")
+    before = look(project.mirror)
+    with project.opened() as hf:
+        assert b"secret" in b"".join(_contents(project.mirror / "tasks/previous"))
+        hf.delete("t1")
+    assert not [data for data in _contents(project.mirror) if b"secret" in data]
+    with project.opened() as hf:
+        hf.undo()
+    assert look(project.mirror).keys() == before.keys()
+    with project.opened() as hf:
+        hf.delete("t1")
+        hf.gc()
+    project.rebuild()
+    assert not [data for data in _contents(project.mirror) if b"secret" in data]
 
 
 def test_an_archived_run_has_no_file(project: Project) -> None:

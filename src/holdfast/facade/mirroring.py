@@ -33,7 +33,13 @@ class Mirroring(Tracking):
         from holdfast.mirror.inspecting import status
 
         try:
-            return status(self._store, directory, named=self._place.store_project.is_named)
+            return status(
+                self._store,
+                self._reader,
+                directory,
+                self._store.incarnation,
+                named=self._place.store_project.is_named,
+            )
         except OSError as error:
             raise StoreError(f"the mirror cannot be read: {error.filename} ({error.strerror})") from error
 

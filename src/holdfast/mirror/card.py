@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 from typing import Any, Final
 
 import msgspec
@@ -40,6 +42,14 @@ def read(directory: MirrorDirectory) -> Card | None:
     except msgspec.DecodeError:
         return None
     return card if card.format == FORMAT else None
+
+
+def history_of(card: Card) -> str:
+    """The incarnation of the store that wrote the files; empty if the cursor does not say."""
+    try:
+        return base64.urlsafe_b64decode(card.cursor).decode().partition(".")[0]
+    except (binascii.Error, UnicodeDecodeError):
+        return ""
 
 
 def write(directory: MirrorDirectory, card: Card) -> None:

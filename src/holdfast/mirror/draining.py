@@ -284,7 +284,14 @@ class Mirror:
                 changed.keep_open(run_id, checklist is not None and checklist.is_open)
 
     def _remove_gone(self, top: MirrorDirectory) -> None:
-        """Remove the files of runs that were archived or deleted."""
+        """Remove what shows tasks, sessions and runs that were archived or deleted."""
+        from holdfast.mirror import session_file, tracker_files
+
+        with top.within(tracker_files.DIRECTORY) as directory:
+            directory.forget()
+            if directory.has_directory(session_file.DIRECTORY):
+                with directory.within(session_file.DIRECTORY) as sessions:
+                    sessions.forget()
         with top.within(run_file.DIRECTORY) as directory:
             here = {name for name in directory.names() if name.endswith(".json")}
             for _, page in self._pages("", _GONE):

@@ -6,8 +6,10 @@ import os
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from holdfast.clock import microseconds
 from holdfast.errors import Resync
 from holdfast.mirror import card as cards
 from holdfast.mirror import memory_file, run_file, sealed_text, session_file, tracker_files
@@ -18,45 +20,94 @@ from holdfast.views.mirror import MirrorFault, MirrorStatus
 
 if TYPE_CHECKING:
     from holdfast.mirror.card import Card
-    from holdfast.store.port import Store
+    from holdfast.store.port import Entry, Store
+    from holdfast.views.reader import Reader
 
 _PAGE = 1000
 
 
-def status(store: Store, directory: Path, *, named: bool = False) -> MirrorStatus:
-    """The state of the mirror in a directory, which may be a link if the user `named` it. Raises OSError if
-    it cannot be read."""
+def status(
+    store: Store, reader: Reader, directory: Path, history: str, *, named: bool = False
+) -> MirrorStatus:
+    """The state of the mirror in a directory, which may be a link if the user `named` it. `history` is the
+    incarnation of the store. Raises OSError if it cannot be read."""
     if not os.path.lexists(directory):
-        return MirrorStatus(str(directory), behind=_behind(store, ""))
+        return MirrorStatus(str(directory), behind=_count(store, ""))
     with MirrorDirectory.opened(directory, "", follow=named) as top:
         card = cards.read(top)
         names = sorted(_names(top))
-        faults = list(_faults(top, card, [name for name in names if not is_aside(name)]))
-        behind = _behind(store, "" if card is None else card.cursor)
+        shows, behind = ("", _count(store, "")) if card is None else _shown(store, card, history)
+        logged = _Logged(store, reader, card)
+        faults = list(_faults(top, card, [name for name in names if not is_aside(name)], logged))
         return MirrorStatus(
             str(directory),
             "",
-            card is not None and not behind and not faults,
+            shows == "own" and not behind and not faults,
             behind,
             None if card is None else datetime.fromisoformat(card.written_at),
             "" if card is None else card.cursor,
             sum(not is_aside(name) for name in names),
             tuple(faults),
             tuple(name for name in names if is_aside(name)),
+            shows,
         )
 
 
-def _behind(store: Store, cursor: str) -> int:
-    """How many events are in the feed after the cursor."""
-    count = 0
+def _shown(store: Store, card: Card, history: str) -> tuple[str, int]:
+    """Whose events the files show, and how many of this log they do not."""
     try:
-        while True:
-            page = store.feed(cursor, limit=_PAGE)
-            count, cursor = count + len(page.entries), page.cursor
-            if len(page.entries) < _PAGE:
-                return count
+        return "own", _count(store, card.cursor)
     except Resync:
-        return _behind(store, "")
+        shows = "ahead" if cards.history_of(card) == history else "other"
+        return shows, _count(store, "") if shows == "other" else 0
+
+
+def _count(store: Store, cursor: str) -> int:
+    """How many events are in the feed after the cursor. Raises `Resync`."""
+    count = 0
+    while True:
+        page = store.feed(cursor, limit=_PAGE)
+        count, cursor = count + len(page.entries), page.cursor
+        if len(page.entries) < _PAGE:
+            return count
+
+
+class _Logged:
+    """The files of lines as the log has them, made only if a file is asked for: one whose time differs may
+    have been checked out anew, with the same content."""
+
+    def __init__(self, store: Store, reader: Reader, card: Card | None) -> None:
+        self._store = store
+        self._reader = reader
+        self._card = card
+        self._files: dict[str, bytes] | None = None
+
+    def has(self, path: str, data: bytes) -> bool:
+        """Whether a file with this content is the beginning of what the log has."""
+        if self._files is None:
+            with TemporaryDirectory() as directory:
+                self._files = dict(self._made(Path(directory)))
+        return self._files.get(path, b"").startswith(data)
+
+    def _made(self, directory: Path) -> Iterator[tuple[str, bytes]]:
+        assert self._card is not None
+        written = microseconds(datetime.fromisoformat(self._card.written_at))
+        with MirrorDirectory.opened(directory, "") as top:
+            files = tracker_files.TrackerFiles(
+                top, self._store, self._reader, None, written, str, lambda _: []
+            )
+            files.write_anew(self._entries(), forget=False)
+        for path in directory.rglob("*.jsonl*"):
+            yield f"{tracker_files.DIRECTORY}/{path.relative_to(directory)}", path.read_bytes()
+
+    def _entries(self) -> Iterator[Entry]:
+        cursor = ""
+        while True:
+            page = self._store.feed(cursor, limit=_PAGE, types=tracker_files.TYPES)
+            yield from (entry for entry in page.entries if journal.belongs(entry.stream))
+            cursor = page.cursor
+            if len(page.entries) < _PAGE:
+                return
 
 
 def _names(top: MirrorDirectory) -> Iterator[str]:
@@ -79,7 +130,9 @@ def _names_in(directory: MirrorDirectory) -> Iterator[str]:
                 yield from (f"{name}/{one}" for one in _names_in(inside))
 
 
-def _faults(top: MirrorDirectory, card: Card | None, names: list[str]) -> Iterator[MirrorFault]:
+def _faults(
+    top: MirrorDirectory, card: Card | None, names: list[str], logged: _Logged
+) -> Iterator[MirrorFault]:
     here = set(names)
     for name in names:
         if name.endswith((".json", sealed_text.SUFFIX)):
@@ -94,7 +147,7 @@ def _faults(top: MirrorDirectory, card: Card | None, names: list[str]) -> Iterat
     for path, mark in expected.items():
         if path not in here:
             yield MirrorFault(path, "missing")
-        elif _mark(top, path) != mark:
+        elif _mark(top, path) != mark and not logged.has(path, _read(top, path)):
             yield MirrorFault(path, "edited")
     if expected:
         for name in (session_file.CURRENT, memory_file.NAME):

@@ -291,6 +291,17 @@ class MirrorDirectory:
             if name == PREVIOUS or self.status(name) is not None:
                 self.keep_aside(name, "was not written by this store")
 
+    def forget(self) -> None:
+        """After all files were written anew: remove the sealed files here that the log has no more, and all
+        previous revisions: they may show what was deleted."""
+        for name in self.names():
+            if name.endswith(".json") and self.path / name not in self._shared.written:
+                self.remove(name)
+        if self.has_directory(PREVIOUS):
+            with self.within(PREVIOUS) as previous:
+                for name in previous.names():
+                    previous._unlink(name)
+
     def sweep(self) -> None:
         """Remove the temporary files of processes that were killed, here and in all directories below. Only
         under the mirror's lock."""

@@ -30,6 +30,7 @@ class MirrorStatus(View, frozen=True):
     files: int = 0
     faults: tuple[MirrorFault, ...] = ()
     kept: tuple[str, ...] = ()
+    shows: str = ""
 
     JSON: ClassVar = {
         "directory": "where it is; null if there is none",
@@ -41,7 +42,10 @@ class MirrorStatus(View, frozen=True):
         "files": "how many files it has",
         "faults": "files that were edited, are torn, or are missing",
         "kept": "files that were kept aside, in the mirror's directory",
+        "shows": "whose events: `own`; `ahead`, if it has events of this store that the log has not; "
+        "`other`, if they are of another store, or of this one before a restore; null if there is none",
     }
+    JSON_NULL: ClassVar = ("shows",)
 
 
 class MirrorRebuilt(View, frozen=True):

@@ -38,9 +38,6 @@ def repair_store(
 
 def _mirrored(mirror: Path | None) -> str:
     """The incarnation of the store that a mirror says it is of; empty if it does not say."""
-    import base64
-    import binascii
-
     from holdfast.mirror import card
     from holdfast.mirror.mirror_directory import MirrorDirectory
 
@@ -49,6 +46,6 @@ def _mirrored(mirror: Path | None) -> str:
     try:
         with MirrorDirectory.opened(mirror, "") as top:
             found = card.read(top)
-        return "" if found is None else base64.urlsafe_b64decode(found.cursor).decode().partition(".")[0]
-    except (OSError, binascii.Error, UnicodeDecodeError):
+        return "" if found is None else card.history_of(found)
+    except OSError:
         return ""

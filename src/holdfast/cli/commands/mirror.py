@@ -17,7 +17,7 @@ from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.terminal import Line, clean, out, show_warnings
 from holdfast.errors import NotFound
 from holdfast.handle import Holdfast
-from holdfast.ways import Way
+from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:
     from holdfast import ImportChange, MirrorImport, MirrorStatus
@@ -78,6 +78,10 @@ def _describe(found: MirrorStatus) -> Iterator[Line]:
 
 
 def _why_late(found: MirrorStatus) -> str:
+    if found.shows == "ahead":
+        return f"ahead: it has events that the log has not; {quoted(Way('repair'))} examines that"
+    if found.shows == "other":
+        return "of another store; the next command that writes keeps its files aside"
     if found.behind:
         return f"{counted(found.behind, 'event')} behind; the next command that writes repairs it"
     if all(fault.fault == "edited" for fault in found.faults):
