@@ -1002,8 +1002,9 @@ class AsyncHoldfast(Coroutines):
     async def mirror_import(self, file: str | os.PathLike[str], *, apply: bool = False) -> MirrorImport:
         """The changes in an edited `current.json`, session file or `memory.json` that the store does not
         have: names, texts and statuses of tasks, decisions, files, memories. With `apply` it is recorded,
-        one change after the other; one that is refused, as it would be by hand, is named in `left`.
-        Nothing is removed because a file leaves it out. Raises `NotFound`, `BadInput`."""
+        one change after the other; one that is refused, as it would be by hand, is named in `refused`,
+        and the others are recorded. Nothing is removed because a file leaves it out. Raises `NotFound`,
+        `BadInput`."""
         return await self._call(self._holdfast.mirror_import, file, apply=apply)
 
     async def prime(self, limit: int = 4000) -> str:

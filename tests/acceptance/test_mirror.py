@@ -208,3 +208,23 @@ def test_a_clone_begins_with_the_mirror_of_its_repository(project: Any, tmp_path
     assert [one["text"] for one in project("recall", "kelp", "--json").json()] == ["use kelp"]
     (kept,) = (project.directory / ".holdfast/tasks").glob("memory.json.edited-*")
     assert kept.read_bytes() == content
+
+
+def test_an_import_that_is_refused_in_part_says_so(project: Any) -> None:
+    """A task that another has cannot be completed by an import: that is refused, and not listed as done; the
+    rest is recorded, and the exit code is that of a refusal."""
+    id = project("task", "create", "Weigh kelp", "--json").json()["id"]
+    project("task", "start", id, HOLDFAST_ACTOR="another")
+    file = project.directory / "edited.json"
+    done = [{"id": id, "name": "Weigh kelp"}, {"name": "Weigh wrack"}]
+    file.write_text(json.dumps({"completed_tasks": done}))
+    assert f"complete   {id}" in project("mirror", "import", file).out
+    found = project("mirror", "import", file, "--apply", code=2)
+    first, second, *_ = found.out.splitlines()
+    assert first.split()[0] == "create" and second.startswith(f"refused    complete {id}: ")
+    assert sorted(one["status"] for one in project("task", "list", "--json").json()) == [
+        "in_progress",
+        "pending",
+    ]
+    again = project("mirror", "import", file, "--apply", "--json", code=2).json()
+    assert [one["action"] for one in again["changes"]] == ["create"] and len(again["refused"]) == 1

@@ -67,18 +67,23 @@ class Mirroring(Tracking):
     def mirror_import(self, file: str | os.PathLike[str], *, apply: bool = False) -> MirrorImport:
         """The changes in an edited `current.json`, session file or `memory.json` that the store does not
         have: names, texts and statuses of tasks, decisions, files, memories. With `apply` it is recorded,
-        one change after the other; one that is refused, as it would be by hand, is named in `left`. Nothing
-        is removed because a file leaves it out. Raises `NotFound`, `BadInput`."""
+        one change after the other; one that is refused, as it would be by hand, is named in `refused`, and
+        the others are recorded. Nothing is removed because a file leaves it out. Raises `NotFound`,
+        `BadInput`."""
         from holdfast.mirror.importing import Importing
         from holdfast.views.mirror import MirrorImport
 
         path = Path(file)
         found = Importing(self._store, self._reader.redactor, _read(path), str(path))
         changes = tuple(found.changes())
-        if apply:
-            self._refuse_read_only()
-            found.left.extend(filter(None, map(self._applied, changes)))
-        return MirrorImport(str(path), changes, apply, tuple(found.left))
+        if not apply:
+            return MirrorImport(str(path), changes, False, tuple(found.left))
+        self._refuse_read_only()
+        ends = [(change, self._applied(change)) for change in changes]
+        recorded = tuple(change for change, why in ends if not why)
+        return MirrorImport(
+            str(path), recorded, True, tuple(found.left), tuple(why for _, why in ends if why)
+        )
 
     def _applied(self, change: ImportChange) -> str:
         """Record one change; why that was refused, or nothing."""
@@ -87,7 +92,7 @@ class Mirroring(Tracking):
         except StoreError:
             raise
         except HoldfastError as error:
-            return f"{change.action} {change.target}".strip() + f" was refused: {error}"
+            return f"{change.action} {change.target}".strip() + f": {error}"
         return ""
 
     def _apply(self, change: ImportChange) -> None:

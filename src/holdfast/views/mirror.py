@@ -80,17 +80,19 @@ class ImportChange(View, frozen=True):
 
 
 class MirrorImport(View, frozen=True):
-    """The changes that an edited file leads to. `applied`: they are recorded. `left` are things that the
-    file says and that cannot be imported, a sentence each."""
+    """The changes that an edited file leads to. `applied`: they are recorded. `refused` has a sentence for
+    each change that was refused as it would be by hand, `left` one for each thing that cannot be imported."""
 
     file: str
     changes: tuple[ImportChange, ...]
     applied: bool
     left: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
 
     JSON: ClassVar = {
         "file": "that was read",
-        "changes": "what it says and the store does not",
+        "changes": "what it says and the store does not; if they were recorded, without those refused",
         "applied": "whether they were recorded",
         "left": "a sentence for each thing in the file that cannot be imported",
+        "refused": "a sentence for each change that was refused",
     }

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from holdfast import ImportChange, MirrorImport, MirrorStatus
 
 _MOST = 40
+REFUSED = 2
+"""The exit code if a change of an import was refused."""
 
 
 @click.group("mirror", cls=Family)
@@ -111,13 +113,13 @@ def rebuild(as_json: bool) -> None:
 @click.argument("file", type=click.Path())
 @click.option("--apply", is_flag=True, help="Record the changes; without it, they are only shown.")
 @options.json_object
-def import_(file: str, apply: bool, as_json: bool) -> None:
+def import_(file: str, apply: bool, as_json: bool) -> int:
     """Show what an edited FILE of the mirror would change, and record it with --apply.
 
     FILE is a current.json, a file of a session or a memory.json, edited in place or kept aside. Names,
     texts and statuses of tasks, decisions, files and memories can be imported. Nothing is removed because
     FILE leaves it out. If the project has no store yet, --apply makes one: a clone of a repository that has
-    a mirror can begin so.
+    a mirror can begin so. Exits with 2 if a change was refused; the others are recorded.
     """
     show_warnings()
     try:
@@ -131,6 +133,7 @@ def import_(file: str, apply: bool, as_json: bool) -> None:
         out.json(found.to_json())
     else:
         effects.show(_describe_import(found))
+    return REFUSED if found.refused else 0
 
 
 def _import_first(file: str, apply: bool) -> MirrorImport:
@@ -148,10 +151,12 @@ def _import_first(file: str, apply: bool) -> MirrorImport:
 
 
 def _describe_import(found: MirrorImport) -> Iterator[Line]:
-    if not found.changes:
+    if not found.changes and not found.refused:
         yield [f"{clean(found.file)} says nothing that the store does not have"]
     for change in found.changes:
         yield [(change.action.ljust(11), "dim"), clean(_words(change))]
+    for sentence in found.refused:
+        yield [("refused".ljust(11), "red"), clean(sentence)]
     for sentence in found.left:
         yield [("left".ljust(11), "yellow"), clean(sentence)]
     if found.changes and not found.applied:
