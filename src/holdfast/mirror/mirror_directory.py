@@ -283,19 +283,31 @@ class MirrorDirectory:
         return aside
 
     def keep_others_aside(self, is_known: Callable[[str], bool]) -> None:
-        """After all files were written anew: rename those here that this store did not write, and the
-        previous revisions. `is_known` says of a name whether this store may have written it before."""
+        """After all files were written anew: rename those here that another store wrote, and the previous
+        revisions. `is_known` says of a name whether this store may have written it before. A file that no
+        store wrote stays: it is renamed when one of its name is written."""
         for name in self.names():
             if is_aside(name) or self.path / name in self._shared.written or is_known(name):
                 continue
-            if name == PREVIOUS or self.status(name) is not None:
+            if name == PREVIOUS or self._is_written(name):
                 self.keep_aside(name, "was not written by this store")
+
+    def _is_written(self, name: str) -> bool:
+        """Whether a store wrote the file, as far as can be told."""
+        if name.endswith((".json", sealed_text.SUFFIX)):
+            here = self.read(name)
+            return here is not None and sealed_text.state_of(name, here) == "own"
+        return name.endswith((".jsonl", ".jsonl.zst")) and self.status(name) is not None
 
     def forget(self) -> None:
         """After all files were written anew: remove the sealed files here that the log has no more, and all
         previous revisions: they may show what was deleted."""
         for name in self.names():
-            if name.endswith(".json") and self.path / name not in self._shared.written:
+            if (
+                name.endswith(".json")
+                and self.path / name not in self._shared.written
+                and self._is_written(name)
+            ):
                 self.remove(name)
         if self.has_directory(PREVIOUS):
             with self.within(PREVIOUS) as previous:
