@@ -22,6 +22,7 @@ from holdfast.engine.execution.arguments import own_copies
 from holdfast.engine.execution.execution import Execution
 from holdfast.engine.execution.flusher import Flusher
 from holdfast.engine.execution.notices import say_stopping
+from holdfast.engine.execution.scope import current
 from holdfast.engine.files.workspaces import Files
 from holdfast.engine.outside.event_callback import EventCallback
 from holdfast.engine.outside.records import LogEvent
@@ -449,7 +450,7 @@ class Engine:
             interrupted = isinstance(sys.exception(), KeyboardInterrupt)
         if self._closed or os.getpid() != self._pid:
             return  # in a forked child there is nothing of its own to close
-        self._refuse_to_block_own_runs()
+        self.refuse_to_block_own_runs()
         self._closed = True
         self.attaching.close()  # a live run may wait for one that is attached
         self._wait_for_runs(self.stop("its Holdfast was closed"), interrupted=interrupted)
@@ -472,7 +473,12 @@ class Engine:
         with self.lock:
             self.left_open |= any(execution.left_behind for execution, _ in self.live.values())
 
-    def _refuse_to_block_own_runs(self) -> None:
+    def refuse_to_block_own_runs(self) -> None:
+        """Raises `WrongColour` where closing would wait for the code that closes."""
+        if os.getpid() != self._pid:
+            return
+        scope = current.get()
+        inside = None if scope is None else scope.execution
         mine = self.mailbox() if in_loop() else None
         with self.lock:
             live = [execution for execution, _ in self.live.values()]
@@ -484,7 +490,8 @@ class Engine:
                     f"closing waits for run {execution.id}, which runs in this very event loop: "
                     "open it with `async with Holdfast(...)`"
                 )
-            if execution.mailbox is None and execution.thread == threading.get_ident():
+            is_own_thread = execution.mailbox is None and execution.thread == threading.get_ident()
+            if execution is inside or is_own_thread:
                 raise WrongColour(f"closing waits for run {execution.id}, and is called from inside it")
 
     def release(self) -> None:

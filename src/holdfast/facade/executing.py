@@ -32,7 +32,7 @@ class Executing(Opened):
         """Start a run that executes in the background; durable when this returns.
 
         In a running event loop it returns at once: the run is durable, and `RunHeld` or `RunExists`
-        raised, at the first `await`.
+        raised, when its result is awaited; `await hf.aio.start(...)` waits until it is durable.
         """
         return self._to_write().start(workflow, args, kwargs)
 
