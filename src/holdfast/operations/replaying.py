@@ -182,7 +182,7 @@ class _Playback(Execution):
             return
         if self.error is None:
             self._look_for_more(lambda: self.check_all_visited(counters))
-        self._look_for_more(self.check_history_left)
+        self._look_for_more(lambda: self.check_history_left(self.error))
 
     def _look_for_more(self, check: Callable[[], None]) -> None:
         try:

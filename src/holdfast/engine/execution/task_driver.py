@@ -336,12 +336,12 @@ async def in_thread(work: Callable[[], None]) -> None:
     await done
 
 
-async def settle_down(run: Execution) -> None:
-    """The function has ended: let the steps that it left under way (`asyncio.gather` leaves siblings
-    when one raises) end and be recorded."""
+async def settle_down(run: Execution, error: BaseException | None) -> None:
+    """The function has ended, with this error maybe: let the steps that it left under way
+    (`asyncio.gather` leaves siblings when one raises) end and be recorded."""
     if run.control is None:
         try:
-            run.check_history_left()
+            run.check_history_left(error)
         except Control:
             pass  # it is in run.control now, and nothing begins
     run.over = True

@@ -336,7 +336,7 @@ async def _execute_async(
     finally:
         current.reset(token)
     outcome = _with_forgotten(execution, outcome)
-    await task_driver.settle_down(execution)
+    await task_driver.settle_down(execution, outcome.error)
     ending = conclude(execution, scope, outcome)
     parked = ending.outcome.error
     with ExitStack() as held:
