@@ -282,6 +282,14 @@ def test_links_close_no_cycle(hf: Holdfast) -> None:
         hf.tasks.unlink(ids[3], ids[0])
 
 
+def nested(levels: int) -> list[Any]:
+    """A list in a list, so many levels deep."""
+    value: list[Any] = []
+    for _ in range(levels - 1):
+        value = [value]
+    return value
+
+
 def bad(hf: Holdfast, task: str) -> list[tuple[str, Any]]:
     tasks = hf.tasks
     return [
@@ -291,6 +299,10 @@ def bad(hf: Holdfast, task: str) -> list[tuple[str, Any]]:
         ("priority 7", lambda: tasks.create("a", priority=7)),
         ("list of texts", lambda: tasks.create("a", labels="x")),
         ("JSON can carry", lambda: tasks.create("a", meta={"a": object()})),
+        ("at most 190 levels", lambda: tasks.create("a", meta={"a": nested(700)})),
+        ("at most 190 levels", lambda: tasks.create("a", meta={"a": nested(5000)})),
+        ("meta of a task is nested deeper than 190", lambda: tasks.edit(task, meta={"a": nested(190)})),
+        ("evidence of a task is nested deeper than 190", lambda: tasks.complete(task, evidence=nested(191))),
         ("no task 'ffff", lambda: tasks.create("a", needs=["ffff"])),
         ("no time zone", lambda: tasks.create("a", due=__import__("datetime").datetime(2026, 1, 1))),
         ("no status", lambda: tasks.list("open")),
@@ -319,6 +331,17 @@ def test_bad_input_is_a_sentence_and_changes_nothing(hf: Holdfast) -> None:
             act()
         assert said in str(refused.value) and "\n" not in str(refused.value), said
     assert hf._store.tail() == before
+
+
+def test_the_deepest_meta_is_exported_and_imported(hf: Holdfast, tmp_path: Path) -> None:
+    """The bound leaves room for the events and the lines around a value."""
+    task = hf.tasks.create("a", meta={"a": nested(189)}).id
+    hf.tasks.edit(task, meta={"b": nested(189)})
+    hf.tasks.complete(task, evidence=nested(190))
+    hf.tasks.export(tmp_path / "tasks.jsonl")
+    with Holdfast(tmp_path / "other", durability="process") as other:
+        assert other.tasks.import_(tmp_path / "tasks.jsonl").created == 1
+        assert other.tasks.show(task).to_json() == hf.tasks.show(task).to_json()
 
 
 def test_what_is_recorded_has_no_secret(hf: Holdfast) -> None:

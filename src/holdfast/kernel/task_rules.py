@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.errors import BadInput, ClaimLost, Refused, TaskHeld
+from holdfast.json_input import MAX_LEVELS, is_deeper
 from holdfast.kernel.author import Author
 from holdfast.kernel.task import (
     EDITABLE,
@@ -290,6 +291,8 @@ def _check_texts(name: str, value: Any) -> None:
 
 
 def _check_size(name: str, value: Any) -> None:
+    if is_deeper(value):
+        raise BadInput(f"the {name} of a task is nested deeper than {MAX_LEVELS} levels")
     _check_length(name, msgspec.json.encode(value).decode())
 
 

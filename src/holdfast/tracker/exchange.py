@@ -15,6 +15,7 @@ from typing import IO, Any
 import msgspec
 
 from holdfast.errors import BadInput, HoldfastError
+from holdfast.json_input import WRAPPED_LEVELS, read_json
 from holdfast.kernel import events as e
 from holdfast.kernel import links, task_rules
 from holdfast.kernel import task as tasks
@@ -144,7 +145,7 @@ def _read(tracker: Tracker, path: Path) -> tuple[list[_Line], list[tuple[int, Li
                 if not text.strip():
                     continue
                 try:
-                    line = msgspec.json.decode(text)
+                    line = read_json(text, WRAPPED_LEVELS)
                     if not isinstance(line, dict):
                         raise BadInput("it is no JSON object")
                     if "holdfast" in line:
