@@ -261,7 +261,7 @@ _LAST_TIME: Final = 253_402_300_799_999_999
 def check_time(what: str, at: Any) -> None:
     """Raise `BadInput` for what is no time in microseconds."""
     if not isinstance(at, int) or isinstance(at, bool) or not 0 <= at <= _LAST_TIME:
-        raise BadInput(f"{what} {at!r:.60} is no time: it is in microseconds, and at most the year 9999")
+        raise BadInput(f"{what} {at!r:.60} is no time: it is in microseconds, from 1970 to the year 9999")
 
 
 def check_state(state: TaskState) -> None:

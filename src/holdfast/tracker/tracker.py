@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast.clock import Clock
-from holdfast.errors import BadInput, TaskDeleted, TaskNotFound
+from holdfast.errors import BadInput, TaskDeleted, TaskNotFound, not_text
 from holdfast.json_input import MAX_LEVELS, WRAPPED_LEVELS, is_deeper
 from holdfast.kernel import events as e
 from holdfast.kernel import task as tasks
@@ -70,6 +70,8 @@ class Tracker(NamedTuple):
             is_too_deep = is_deeper(plain, WRAPPED_LEVELS)
         except RecursionError:
             is_too_deep = True
+        except UnicodeEncodeError as error:
+            raise BadInput(not_text(error.object)) from None
         except (TypeError, ValueError, msgspec.MsgspecError) as error:
             raise BadInput(f"only what JSON can carry is kept with a task: {error}") from None
         if is_too_deep:
