@@ -262,12 +262,13 @@ class AsyncTasks(AsyncNamespace):
 
     async def export(self, path: str | os.PathLike[str] | IO[bytes]) -> int:
         """Write all tasks with their histories and links to a file, a JSON object on each line; returns how
-        many lines. The file is replaced as a whole or not at all."""
+        many lines. The file is replaced as a whole or not at all; one that is open is written to."""
         return await self._call(self._namespace.export, path)
 
-    async def import_(self, path: str | os.PathLike[str]) -> Imported:
+    async def import_(self, path: str | os.PathLike[str] | IO[bytes]) -> Imported:
         """Import tasks from a file that `export` wrote, or with an object like `{"name": "..."}` on each
-        line. The whole file is checked first: `BadInput` names a wrong line, and nothing is imported."""
+        line; `path` may be an open file. The whole file is checked first: `BadInput` names a wrong line,
+        and nothing is imported."""
         return await self._call(self._namespace.import_, path)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from typing import Any
 
 
@@ -78,3 +79,26 @@ def test_a_task_with_an_open_blocker_is_completed_with_a_reason_only(cli: Any) -
     assert f"holdfast task unlink {task[:8]} {first[:8]}" in refused
     cli("task", "complete", task, "--anyway", "the guests are here")
     assert "the guests are here (completed while open: " in cli("task", "show", task).out
+
+
+def test_tasks_go_through_a_pipe(cli: Any) -> None:
+    """`task export - | task import -` moves all tasks, whatever the encoding of the streams is; a wrong line
+    of standard input is named."""
+    for name in ("Draft", "Prüfung"):
+        cli("task", "create", name, "--due", "2026-12-31")
+    whole = cli("task", "export", "-", PYTHONIOENCODING="ascii", LC_ALL="C")
+    assert "Prüfung" in whole.out and whole.err == "wrote 3 lines to standard output\n"
+
+    def imported(text: str) -> Any:
+        env = cli.env | {"HOLDFAST_HOME": f"{cli.home}2"}
+        return subprocess.run(
+            cli.argv("task", "import", "-"), cwd=cli.directory, env=env, input=text, capture_output=True,
+            text=True, check=False,
+        )  # fmt: skip
+
+    assert imported(whole.out).stdout == "2 tasks created, 0 extended, 0 as they were, 0 links added\n"
+    refused = imported('{"name": "a"}\n[]\n')
+    said = "holdfast: line 2 of <stdin> is wrong: it is no JSON object; nothing was read in\n"
+    assert (refused.returncode, refused.stderr) == (2, said)
+    moved = cli("task", "list", "--json", HOLDFAST_HOME=f"{cli.home}2").json()
+    assert moved == cli("task", "list", "--json").json()

@@ -456,7 +456,7 @@ class Tasks(Namespace):
     @blocking
     def export(self, path: str | os.PathLike[str] | IO[bytes]) -> int:
         """Write all tasks with their histories and links to a file, a JSON object on each line; returns how
-        many lines. The file is replaced as a whole or not at all."""
+        many lines. The file is replaced as a whole or not at all; one that is open is written to."""
         from pathlib import Path
 
         from holdfast.durable_file import replace_file
@@ -472,14 +472,16 @@ class Tasks(Namespace):
         return len(whole)
 
     @blocking
-    def import_(self, path: str | os.PathLike[str]) -> Imported:
+    def import_(self, path: str | os.PathLike[str] | IO[bytes]) -> Imported:
         """Import tasks from a file that `export` wrote, or with an object like `{"name": "..."}` on each
-        line. The whole file is checked first: `BadInput` names a wrong line, and nothing is imported."""
+        line; `path` may be an open file. The whole file is checked first: `BadInput` names a wrong line, and
+        nothing is imported."""
         from pathlib import Path
 
         from holdfast.tracker.exchange import import_
 
-        return import_(self._holdfast._open_tracker(), Path(path))
+        source = Path(path) if isinstance(path, (str, os.PathLike)) else path
+        return import_(self._holdfast._open_tracker(), source)
 
     def _say(self, id: str, text: str, decide: Callable[[TaskState, str, Author], e.Event | None]) -> Task:
         """A change with a text, which is redacted before it is recorded."""

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast.clock import Clock
-from holdfast.errors import BadInput, TaskDeleted, TaskNotFound
+from holdfast.errors import BadInput, TaskDeleted, TaskNotFound, not_text
+from holdfast.json_input import MAX_LEVELS, WRAPPED_LEVELS, is_deeper
 from holdfast.kernel import events as e
 from holdfast.kernel import task as tasks
 from holdfast.kernel.author import NOBODY, Author
@@ -61,12 +62,20 @@ class Tracker(NamedTuple):
         return any(is_it(event) and author.is_step_of(getattr(event, "author", NOBODY)) for event in recorded)
 
     def redacted(self, value: Any) -> Any:
-        """The value as it is recorded: JSON without secrets. Raises `BadInput` for what JSON cannot carry."""
+        """The value as it is recorded: JSON without secrets. Raises `BadInput` for what JSON cannot carry
+        and for what is nested too deeply."""
         try:
             plain = msgspec.to_builtins(value, str_keys=True)
             msgspec.json.encode(plain)
+            is_too_deep = is_deeper(plain, WRAPPED_LEVELS)
+        except RecursionError:
+            is_too_deep = True
+        except UnicodeEncodeError as error:
+            raise BadInput(not_text(error.object)) from None
         except (TypeError, ValueError, msgspec.MsgspecError) as error:
             raise BadInput(f"only what JSON can carry is kept with a task: {error}") from None
+        if is_too_deep:
+            raise BadInput(f"what is kept with a task is nested at most {MAX_LEVELS} levels deep")
         return self.redactor().redact_value(plain)
 
     def load(self, task: str) -> TaskState:
