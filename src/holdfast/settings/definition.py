@@ -87,7 +87,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     actor: Annotated[
         _Text | None,
-        Meta(description="The name under which this process works on tasks; without one, the user's."),
+        Meta(
+            description="The name under which this process acts: on tasks, runs, gates, operations and "
+            "budgets; without one, the user's."
+        ),
     ] = None
     session: Annotated[
         _Text | None, Meta(description="The session that this process's work on tasks belongs to.")

@@ -12,7 +12,7 @@ from holdfast.clock import Clock, SystemClock
 from holdfast.wiring.place import Place, may_have_store
 from holdfast.wiring.place_backups import back_up_changes
 from holdfast.wiring.place_trust import doubted_settings, is_own, prove_own
-from holdfast.wiring.tracker_author import code_here, open_tracker, user
+from holdfast.wiring.tracker_author import actor, code_here, open_tracker
 
 if TYPE_CHECKING:
     from holdfast.agents.handlers import Handlers, Make
@@ -139,8 +139,7 @@ def _companions(place: Place, run: str, state: RunState, events: Sequence[NewEve
     def writer() -> Author:
         from holdfast.kernel.author import Author
 
-        by, session = settings.actor or user(), settings.session or ""
-        return Author(by, session, run, state.generation, "", state.version)
+        return Author(actor(place), settings.session or "", run, state.generation, "", state.version)
 
     return companions(run, state.task, events, writer)
 

@@ -23,8 +23,13 @@ if TYPE_CHECKING:
     from holdfast.tracker.tracker import Tracker
 
 
-def user() -> str:
-    """Who uses this process: the default for who does something to a run."""
+def actor(place: Place) -> str:
+    """Who acts in this process: the setting `actor`, or the user. All that is recorded with a name, of tasks,
+    runs, operations and budgets, has this one unless the call names another."""
+    return place.resolved.settings.actor or _user()
+
+
+def _user() -> str:
     import getpass
 
     try:
@@ -77,7 +82,7 @@ def author(place: Place, store: Store) -> Author:
     from holdfast.tracker.sessions import open_session
 
     settings = place.resolved.settings
-    by = settings.actor or user()
+    by = actor(place)
     session = settings.session or open_session(store, by)
     inside = code_here()
     if inside is None or inside.execution.engine.home != place.home:
