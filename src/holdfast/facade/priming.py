@@ -67,7 +67,7 @@ def _working(hf: Tracking, task: Task) -> str:
     if held.run:
         return line(f"{_named(task)}, run {held.run}{decided}: holdfast show {held.run}")
     until = "" if held.until is None else f" until {held.until:%Y-%m-%d %H:%M} UTC"
-    action = "resume" if held.actor == hf._tracker.author().by else "show"
+    action = "resume" if held.actor == hf._tracker.actor().by else "show"
     return line(f"{_named(task)}, {held.actor}{until}{decided}: holdfast task {action} {id}")
 
 

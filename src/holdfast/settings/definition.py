@@ -93,7 +93,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     session: Annotated[
-        _Text | None, Meta(description="The session that this process's work on tasks belongs to.")
+        _Text | None,
+        Meta(description="The session, which must exist, that this process's work on tasks belongs to."),
     ] = None
     recover_limit: Annotated[int, Meta(ge=1, description="How many runs `recover` drives at once.")] = 8
     flush_after_ms: Annotated[

@@ -104,7 +104,7 @@ def open_engine(
         find_location(place, root, only_missing=only_missing),
         _finish_operation,
         partial(keep_to_quota, place),
-        partial(_companions, place),
+        partial(_companions, place, store),
         partial(
             _handler,
             Handlers(doubted_settings(place.root, place.resolved), handlers, place.root),
@@ -130,16 +130,21 @@ def _handler(
     return handlers(engine, name)
 
 
-def _companions(place: Place, run: str, state: RunState, events: Sequence[NewEvent]) -> Sequence[Companion]:
-    """The effect of a run's end on the task that it was started for."""
+def _companions(
+    place: Place, store: SqliteStore, run: str, state: RunState, events: Sequence[NewEvent]
+) -> Sequence[Companion]:
+    """The effect of a run's end on the task that it was started for. A session that the settings name and the
+    store lacks does not stop the run: the end is recorded in none."""
     from holdfast.tracker.run_end import companions
 
-    settings = place.resolved.settings
+    named = place.resolved.settings.session
 
     def writer() -> Author:
         from holdfast.kernel.author import Author
+        from holdfast.tracker.sessions import exists
 
-        return Author(actor(place), settings.session or "", run, state.generation, "", state.version)
+        session = named if named and exists(store, named) else ""
+        return Author(actor(place), session, run, state.generation, "", state.version)
 
     return companions(run, state.task, events, writer)
 
