@@ -8,7 +8,6 @@ import pytest
 from holdfast import Holdfast, step, workflow
 from holdfast.errors import SessionNotFound
 
-
 broken = True
 
 

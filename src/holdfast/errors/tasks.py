@@ -75,8 +75,8 @@ class SessionNotFound(NotFound, LookupError):
         if setting:
             there = f"the newest are {', '.join(known)}" if known else "it has none"
             why = (
-                f"the setting `session` (HOLDFAST_SESSION) names {session!r}, and the store has no such session "
-                f"({there}); unset it, or begin one with `holdfast session start`"
+                f"the setting `session` (HOLDFAST_SESSION) names {session!r}, and the store has no such "
+                f"session ({there}); unset it, or begin one with `holdfast session start`"
             )
         super().__init__(why)
         self.session = session
