@@ -623,7 +623,8 @@ class AsyncHoldfast(Coroutines):
         fail: str | None = None,
         by: str | None = None,
     ) -> str:
-        """Settle a step in doubt: `done=VALUE`, `retry=True` or `fail="why"`; returns the step's key."""
+        """Settle a step in doubt: `done=VALUE`, `retry=True` or `fail="why"`; returns the step's key. For a
+        command, VALUE is a `CommandResult` or a dict with its `exit_code`; raises `BadInput` for another."""
         return await self._call(self._holdfast.settle, run_id, step, done=done, retry=retry, fail=fail, by=by)
 
     async def rewind(

@@ -157,8 +157,8 @@ class Opened:
         return self._reader.known(run_id)
 
     def _by(self, by: str | None) -> str:
-        """Who does it: the user, if no other name is given."""
-        return wiring.user() if by is None else by
+        """Who does it: the actor of the settings, or the user, if no other name is given."""
+        return wiring.actor(self._place) if by is None else by
 
     def close(self) -> None:
         """Stop the live runs at their next step boundary, release them, and close the store."""

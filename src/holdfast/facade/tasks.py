@@ -168,7 +168,7 @@ class Tasks(Namespace):
 
         rows = self._holdfast._store.tasks(TaskFilter(status=("in_progress",)))
         held = [(row.fields.claim.at, row) for row in rows if row.fields.claim and not row.fields.claim.run]
-        session = self._holdfast._tracker.author().session
+        session = self._holdfast._tracker.actor().session
         own = [one for one in held if session and one[1].session == session]
         _, found = max(own or held, key=lambda one: one[0], default=(0, None))
         return None if found is None else Task.of(found)

@@ -32,6 +32,8 @@ class Tracker(NamedTuple):
     root        the directory in which checks run
     allow_code  raises `NotTrusted` where the store's checks may be of others
     asked       how often the attempt of the step around has asked with this text before
+    acting      the author, for reading and for sessions themselves: in no session, if the store lacks the one
+                that the settings name, where `author` raises `SessionNotFound`
     """
 
     store: Store
@@ -41,6 +43,11 @@ class Tracker(NamedTuple):
     root: Path
     allow_code: Callable[[], None]
     asked: Callable[[str], int] = _never
+    acting: Callable[[], Author] | None = None
+
+    def actor(self) -> Author:
+        """Who acts, whether or not the session of the settings exists."""
+        return self.author() if self.acting is None else self.acting()
 
     def new_id(self, author: Author, content: str) -> str:
         """The id of what the author makes now. In a step it follows from the step and the content: a step

@@ -34,13 +34,13 @@ from holdfast.wiring.place_trust import (
     untrusted,
     untrusted_agents,
 )
-from holdfast.wiring.tracker_author import code_here, open_tracker, user
+from holdfast.wiring.tracker_author import actor, code_here, open_tracker
 
 __all__ = [
-    "Place", "back_up", "backup_directory", "code_here", "doubted_settings", "drain_mirror", "find_location",
-    "find_place", "had_store", "keep_to_quota", "mirror_directory", "open_engine", "open_files",
-    "open_mirror", "open_redactor", "open_store", "open_tracker", "place_of_run", "quota_of",
+    "Place", "actor", "back_up", "backup_directory", "code_here", "doubted_settings", "drain_mirror",
+    "find_location", "find_place", "had_store", "keep_to_quota", "mirror_directory", "open_engine",
+    "open_files", "open_mirror", "open_redactor", "open_store", "open_tracker", "place_of_run", "quota_of",
     "refuse_foreign_code", "refuse_untrusted_delivery", "repair_store", "restore_backup",
-    "schema_version", "token_of", "trust_store", "untrusted", "untrusted_agents", "user",
-    "warn_of_other_store", "why_no_mirror",
+    "schema_version", "token_of", "trust_store", "untrusted", "untrusted_agents", "warn_of_other_store",
+    "why_no_mirror",
 ]  # fmt: skip

@@ -23,7 +23,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RequestUsage
 
-from holdfast import Amounts, Holdfast, Retry, RunPaused, approval, command, step, workflow
+from holdfast import Amounts, Holdfast, InDoubt, Retry, RunPaused, approval, command, step, workflow
 from holdfast.agents.llm import HoldfastDurability, approvals
 from holdfast.agents.llm.estimating import Asked, answer_tokens, estimated
 from holdfast.agents.llm.prices import Prices
@@ -305,6 +305,28 @@ def test_the_options_of_a_tool(hf: Holdfast):
         other.tool_plain(metadata={"holdfast": {"efect": "once"}})(send)
         with pytest.raises(BadInput, match="'efect'; there are effect, retry, timeout, writes"):
             run(hf, other, "w2")
+
+
+@pytest.mark.parametrize(
+    ("given", "read"), [("sent by hand", "sent by hand"), ({"id": 7}, '{"id":7}'), (None, "")]
+)
+def test_a_tool_in_doubt_is_settled_with_what_it_would_have_returned(hf: Holdfast, given: object, read: str):
+    """The model reads the value that a person gave; the tool is not called again."""
+    calls = []
+    with FakeProvider([ToolCall("send"), "done"]) as provider:
+        made = coder(provider)
+
+        @made.tool_plain(metadata={"holdfast": {"effect": "once", "timeout": 0.01}})
+        async def send() -> object:
+            calls.append(1)
+            return await asyncio.Event().wait()
+
+        with pytest.raises(InDoubt, match="took too long"):
+            run(hf, made)
+        hf.settle("w", "send", done=given)
+        assert hf.resume("w").result() == "done"
+        assert provider.requests[1].body["messages"][-1]["content"] == read
+    assert calls == [1]
 
 
 def test_dependencies_stay_in_the_process(hf: Holdfast):

@@ -21,6 +21,7 @@ from decimal import Decimal
 from functools import partial, wraps
 from typing import Any, Literal, cast, get_args
 
+from pydantic import ValidationError
 from pydantic_ai import Agent
 from pydantic_ai.agent import AbstractAgent
 from pydantic_ai.capabilities import AbstractCapability
@@ -28,6 +29,7 @@ from pydantic_ai.durable_exec import (
     JSON_CODEC,
     BaseDurabilityCapability,
     CallableOperationBackend,
+    CallToolResult,
     DurabilityEngineSpec,
     DurableOperationId,
     JournalOperationNamer,
@@ -383,9 +385,20 @@ def _tool_spec(name: str, body: Body, config: Mapping[str, Any]) -> Spec:
         name,
         body,
         is_async=True,
+        recalled=_recalled,
         effect=effect,
         retry=config.get("retry", ONCE),
         timeout=None if limit is None else seconds(limit),
         writes=writes,
         intent_first=True,
     )
+
+
+def _recalled(value: object) -> object:
+    """The recorded result of a tool as pydantic-ai writes it. A value that a person settled a tool with is
+    what the tool would have returned, and becomes its result."""
+    try:
+        JSON_CODEC.load(CallToolResult, value)
+    except ValidationError:
+        return {"kind": "tool_return", "result": value}
+    return value

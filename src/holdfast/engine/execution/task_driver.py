@@ -53,7 +53,7 @@ async def perform_call(call: Call) -> Any:
             cancelled = await delivery.replayed(key)
             if cancelled is not None:
                 raise cancelled
-        return run.value_of(past)
+        return call.value_of(past)
     if past.status == "abandoned":
         await run.give_up_again(key)
     return await _recorded(call, delivery, past)
