@@ -8,6 +8,7 @@ import queue
 import re
 import subprocess
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from holdfast.agents import tools
 from holdfast.agents.deliver.policies import Policy
 from holdfast.agents.deliver.stages import CHECKPOINTS, STAGES
 from holdfast.agents.protocol import Job, Outcome
-from holdfast.errors import BadInput, GateError, NotDelivered
+from holdfast.errors import BadInput, BadRunId, GateError, NotDelivered, NotFound, RunDeleted, RunExists
 
 PATIENCE_S = 60
 GOAL = "Let app.py say hello"
@@ -714,20 +715,41 @@ def test_rewind_to_after_planning(desk: Callable[..., Desk]) -> None:
         ("x", {"checks": ["'"]}),
         ("x", {"rounds": -1}),
         ("x", {"checks": "make"}),
+        ("x", {"run_id": "a b"}),
+        ("x", {"run_id": "ok", "budget": "nosuch", "max_usd": Decimal(1)}),
+        ("x", {"run_id": "ok", "budget": "no such"}),
+        ("x", {"run_id": "ok", "max_usd": Decimal(-1)}),
+        ("x", {"run_id": "ok", "task": "00000000-0000-0000-0000-000000000000", "max_usd": Decimal(1)}),
     ],
 )
 def test_bad_input(desk: Callable[..., Desk], goal: str, options: dict[str, Any]) -> None:
-    """Nothing is written: no run, no task."""
+    """Nothing is written: no run, no task, no budget."""
     at = desk()
-    with pytest.raises(BadInput):
+    with pytest.raises((BadInput, BadRunId, NotFound)):
         at.hf.deliver(goal, **options)
-    assert at.hf.runs() == [] and at.hf.tasks.list() == []
+    assert at.hf.runs() == [] and at.hf.tasks.list() == [] and at.hf.budgets.list() == []
+
+
+def test_what_is_refused_claims_no_task(desk: Callable[..., Desk]) -> None:
+    """An id that another goal or task has, or that a deleted run had, is refused before the task is claimed,
+    and none is made."""
+    at = desk()
+    at.deliver(yes=True)
+    at.result()
+    spare = at.hf.tasks.create("spare").id
+    with pytest.raises(RunExists, match="other arguments"):
+        at.hf.deliver("Something else", run_id="d", task=spare)
+    with pytest.raises(RunExists, match="another task"):
+        at.hf.deliver(GOAL, run_id="d", yes=True, checks=[CHECK], task=spare)
+    at.hf.delete("d")
+    with pytest.raises(RunDeleted):
+        at.hf.deliver(GOAL, run_id="d", max_usd=Decimal(1))
+    assert (at.hf.tasks.get(spare).status, at.hf.tasks.get(spare).claim) == ("pending", None)
+    assert len(at.hf.tasks.list()) == 2 and at.hf.budgets.list() == []
 
 
 def test_another_goal_under_the_same_id(desk: Callable[..., Desk]) -> None:
     """An id that exists continues its run, and makes no second task; another goal is refused."""
-    from holdfast import RunExists
-
     at = desk()
     at.deliver(yes=True)
     at.result()
