@@ -328,7 +328,7 @@ def test_without_a_check_nothing_is_verified(desk: Callable[..., Desk]) -> None:
         ({"review": lambda job: ({}, "no\nVERDICT: CHANGES")}, {}, "start_implementation#2"),
         ({"review": lambda job: ({}, "hm")}, {}, "start_implementation#1"),
         ({"implement": lambda job: ({"app.py": "TEXT = 0\n"}, "")}, {}, "start_implementation#2"),
-        ({}, {"policies": [Policy(name="no", stages=("plan",), decide="reject")]}, "before:plan#2"),
+        ({}, {"policies": [Policy(name="no", stages=("plan",), decide="reject")]}, "before:snapshot#3"),
     ],
     ids=["review", "no verdict", "verification", "plan"],
 )
@@ -348,16 +348,21 @@ def test_bounds(
 
 
 def test_a_point_of_a_bound_can_be_gone_back_to(desk: Callable[..., Desk]) -> None:
-    """The command that the error names opens the way: the last plan is asked for again, and approved."""
-    at = desk()
+    """The command that the error names, and that `show` names alone, opens the way: the planner is asked for
+    another plan, and that is approved."""
+    plans = {False: "first: app.py\n", True: "second: app.py\n"}
+    at = desk(plan=lambda job: ({}, plans["too short" in job.prompt]))
     at.deliver(rounds=1)
-    at.reject("no")
+    at.reject("too short")
     at.reject("no again")
     with pytest.raises(NotDelivered) as raised:
         at.result()
+    assert at.hf.get("d").ways() == list(raised.value.ways)
     at.hf.rewind("d", to=raised.value.point)
+    plans[True] = "third: app.py\n"
     at.run = at.hf.resume("d")
-    at.approve()
+    gate = at.approve()
+    assert gate.key == "plan#2" and gate.shown.startswith("third: app.py")
     at.approve()
     assert at.result()["verified"] is True
 
