@@ -30,7 +30,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
     stages  the gates that it decides; empty for both
     paths   patterns, as in .gitignore. It approves if every path matches one, and rejects if any does
     files   it approves up to so many files, and rejects more
-    lines   the same for lines that were added and removed; a plan has none
+    lines   the same for lines that were added and removed. A plan has none: the bound does not count there if
+            `stages` names the plan and `paths` or `files` is given; else it approves no plan
     decide  `approve` or `reject`
 
     Conditions that are left out do not count. It approves if all of them hold, and rejects if one does.

@@ -35,7 +35,7 @@ from holdfast.engine.runs import code as codes
 from holdfast.engine.runs import launching, recovery
 from holdfast.engine.runs.ancestry import Ancestry
 from holdfast.engine.runs.attaching import Attaching
-from holdfast.engine.runs.claim import ID_TAKEN, begin, claim, claim_fresh, claim_fresh_soon
+from holdfast.engine.runs.claim import ID_TAKEN, begin, check_creation, claim, claim_fresh, claim_fresh_soon
 from holdfast.engine.runs.code_location import Location
 from holdfast.engine.runs.follower import Follower
 from holdfast.engine.runs.lifecycle import in_one_piece
@@ -183,6 +183,15 @@ class Engine:
         # The first claim of a Holdfast makes its owner, and waits for the disk to do so.
         claim_soon = partial(claim_fresh_soon, self, run, create, blobs) if self._owner is not None else None
         return launching.launch(self, run, workflow, (args, kwargs), claim_it, claim_soon)
+
+    def check_start(
+        self, workflow: AnyWorkflow, args: Sequence[Any], kwargs: dict[str, Any], run_id: str, task: str
+    ) -> None:
+        """Raise what `start` would raise with these arguments, and `RunExists` for a run that was started for
+        another task, as far as that can be known before anything is written."""
+        self._check_open()
+        create, _ = self.creation(workflow, args, kwargs, run_id, task=task)
+        check_creation(self, create)
 
     def run(
         self,

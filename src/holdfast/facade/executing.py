@@ -59,9 +59,12 @@ class Executing(Opened):
         return WithId(self, None, None, _named(budget))
 
     def _claimed_for(self, run_id: str | None, task: str | None) -> str | None:
-        """The id of the run, for which the task is claimed now, if one is named."""
+        """The id of the run, for which the task is claimed now, if one is named. Raises `BadRunId` before
+        that."""
         if task is None:
             return run_id
+        if run_id is not None:
+            check_run_id(run_id)
         from holdfast.tracker.claiming import claim_for_run
 
         run_id = run_id or self._to_write().mint_id()

@@ -49,7 +49,7 @@ from holdfast.agents.llm.agent_scope import AgentScope, clean, in_run
 from holdfast.agents.llm.conversation_digest import digest_messages, digest_other, digest_tool
 from holdfast.agents.llm.estimating import Asked, answer_tokens, estimated
 from holdfast.agents.llm.prices import Prices
-from holdfast.agents.llm.provider_failure import ProviderRetry, as_failure, as_model_error
+from holdfast.agents.llm.provider_failure import ProviderRetry, as_failure, as_model_error, was_not_sent
 from holdfast.agents.llm.provider_request import Sending, SentModel, sending
 from holdfast.engine.execution import task_driver
 from holdfast.engine.execution.arguments import Digested
@@ -294,7 +294,8 @@ class _Backend(CallableOperationBackend[dict[str, Any]]):
                 failure = as_failure(how.model or model, error)
                 if failure is None:
                     raise
-                if failure.status or not failure.temporary:  # refused, or not sent: that costs nothing
+                # Refused, or not sent: that costs nothing.
+                if failure.status or not failure.temporary or was_not_sent(error):
                     measure(model=model, usd=Decimal(0))
                 if failure is error:
                     raise
