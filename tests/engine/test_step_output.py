@@ -689,8 +689,8 @@ def test_a_forked_child_opens_its_own(tmp_path):
 
 
 def test_callbacks_and_notices_are_no_output_of_a_step(tmp_path, monkeypatch):
-    """What `on_event` prints, and what Holdfast prints itself, is kept for no step, also where the thread of a
-    step's body calls it."""
+    """What `on_event` prints, and what Holdfast prints itself, is kept for no step, also where the thread of
+    a step's body calls it."""
     written = io.StringIO()
     monkeypatch.setattr(sys, "stderr", written)
     monkeypatch.setattr(logging.getLogger("holdfast"), "handlers", [logging.lastResort])

@@ -3,8 +3,8 @@
 While a Holdfast is open, `sys.stdout` and `sys.stderr` are wrapped: everything is passed on first, unchanged.
 Text that is written in the context of a step's body also goes into the log, redacted, as the output of a
 command does. The context identifies the step: threads and tasks with a context of their own do not mix. Text
-that is written outside of steps, or after the attempt has ended, is not kept. Neither is what Holdfast itself or
-a callback of the program writes, in whichever thread it is called (`unkept`).
+that is written outside of steps, or after the attempt has ended, is not kept. Neither is what Holdfast itself
+or a callback of the program writes, in whichever thread it is called (`unkept`).
 
 A record of `logging` is kept if a handler took it, as the program's filters left it: the methods that pass
 records to handlers are wrapped too. No handler is added, so the program's configuration means what it meant.
