@@ -315,7 +315,7 @@ class Engine:
         where = f"an argument of workflow {workflow.name}"
         value, blob, blobs = self.store_value((tuple(args), kwargs), where)
         code = self.location.record(code or codes.code_of_call(workflow, args, kwargs))
-        older = () if is_new else tuple(workflow.signature.older(args, kwargs))
+        older = () if is_new else codes.older_digests(workflow, args, kwargs)
         create = c.CreateRun(
             run_id, code, digested.digest, value, blob, older=older, task=task, budget=budget
         )
