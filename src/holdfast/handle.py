@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
+import msgspec
+
 from holdfast import wiring
 from holdfast.facade.deleting import Deleting
 from holdfast.facade.delivering import Delivering
@@ -126,10 +128,13 @@ class Holdfast(
     ) -> Holdfast:
         """The same where the place is known already. Without `finish`, what was cut off is finished only when
         a method needs an engine. `reading` has its store open and is closed: the database is not opened
-        again, unless `place` has another store or durability."""
+        again, unless `place` has another store or durability. The project and the mirror are those of its
+        store."""
         made = cls.__new__(cls)
         store = None
         if reading is not None:
+            if place.home.resolve() == reading.home.resolve():
+                place = msgspec.structs.replace(place, store_project=reading._place.store_project)
             before, now = reading.settings.durability, place.resolved.settings.durability
             if place.home == reading.home and before == now:
                 store = reading._hand_over()

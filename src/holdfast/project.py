@@ -168,6 +168,17 @@ def open_project(
     raise StoreError(f"{_pointer(root)} keeps changing; see what else writes to it, then try again")
 
 
+def restore_pointer(root: Path, home: Path) -> None:
+    """Write the pointer and the ignore file of the project at `root` again if they are lost (`git clean
+    -fdx`). Does nothing if the record in `home` names another root, or the directory cannot be written."""
+    path = _pointer(root)
+    if os.path.lexists(path) or path.parent.is_symlink():
+        return
+    _, record = _read(home / CARD_FILE)
+    if record is not None and _same_place(record.root, root):
+        _point(Project(root, record.id, record.name, home), "absent")
+
+
 def owns(root: Path, home: Path) -> bool:
     """Whether the store in `home` is that of the project at `root`: the root's pointer has its id."""
     _, pointer = _read(_pointer(root))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -104,3 +105,106 @@ def test_an_edited_file_is_reported_and_imported(project: Any) -> None:
     assert json.loads(current.read_text())["current_task"]["name"] == "Set it up"
     assert "it says nothing" not in project("mirror", "import", kept).out
     assert project("mirror", "import", "nothing.json", code=3).err.startswith("holdfast: there is no file")
+
+
+GATED = """
+@workflow
+def ship(): return approval("ship it").outcome
+"""
+CHECKLIST = "# Kelp\n\n- [ ] Weigh it: `true`\n- [ ] Ship it?\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [["approve", "k1"], ["resume", "k1"]],
+        [["approve", "k1", "--resume"]],
+        [["approve", "k1"], ["resume", "--all"]],
+    ],
+    ids=["resume", "approve --resume", "resume --all"],
+)
+@pytest.mark.parametrize(
+    "begin",
+    [["run", "--id", "k1", "flow.py:ship"], ["plan", "run", "--id", "k1", "kelp.md"]],
+    ids=["run", "plan"],
+)
+def test_whichever_command_ends_a_run_writes_its_files(
+    project: Any, begin: list[str], words: list[list[str]]
+) -> None:
+    """Also a command that executes the run on a store that it has opened by its directory: the run's file is
+    written, the checklist is ticked, and the mirror is current."""
+    project.script(GATED)
+    (project.directory / "kelp.md").write_text(CHECKLIST)
+    project(*begin, code=5)
+    for line in words:
+        project(*line)
+    runs = project.directory / ".holdfast/runs"
+    assert json.loads((runs / "k1.json").read_text())["status"] == "completed"
+    if begin[0] == "plan":
+        assert (runs / "k1.md").read_text().count("- [x]") == 2
+    assert project("mirror", "status", "--json").json()["is_current"]
+
+
+def test_a_run_of_another_directory_is_in_the_mirror_of_its_store(project: Any) -> None:
+    """A run is resumed where it was started, which may be another project by now: its file is still written
+    to the mirror of the store that has it, and nothing to the other project."""
+    inner = project.directory / "inner"
+    inner.mkdir()
+    (inner / "flow.py").write_text(f"from holdfast import *\n{GATED}")
+    project.directory, outer = inner, project.directory
+    (outer / ".git").mkdir()
+    project("run", "--id", "k1", "flow.py:ship", code=5)
+    (inner / ".git").mkdir()
+    project.directory = outer
+    project("approve", "k1", "--resume")
+    assert json.loads((outer / ".holdfast/runs/k1.json").read_text())["status"] == "completed"
+    assert not (inner / ".holdfast").exists()
+
+
+@pytest.mark.parametrize("mirror", ["true", "false"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "task note 1 x",
+        "task edit 1 --name wrack",
+        "undo",
+        "mirror rebuild",
+        "approve k1 --resume",
+        "gc",
+    ],
+)
+def test_each_command_that_writes_brings_the_pointer_back(project: Any, words: str, mirror: str) -> None:
+    """After `git clean -fdx` git sees nothing of `.holdfast`, and a project that is moved finds its store."""
+    project.script(GATED)
+    project("task", "create", "Weigh kelp")
+    project("run", "--id", "k1", "flow.py:ship", code=5)
+    shutil.rmtree(project.directory / ".holdfast")
+    project(*words.split(), code=None, HOLDFAST_MIRROR=mirror)
+    assert (project.directory / ".holdfast/.gitignore").read_text() == "*\n"
+    moved = project.directory.with_name("moved")
+    project.directory.rename(moved)
+    project.directory = moved
+    assert project("task", "list", "--json").json()
+
+
+def test_a_clone_begins_with_the_mirror_of_its_repository(project: Any, tmp_path: Path) -> None:
+    """Where there is no store yet, a file of the mirror can be imported: shown, which makes no store, and
+    recorded, which makes one. A file that is not there makes none either."""
+    project("remember", "use kelp", "--kind", "decision")
+    memory = project.directory / ".holdfast/tasks/memory.json"
+    project.env["XDG_DATA_HOME"] = str(tmp_path / "data")
+    shutil.copytree(project.directory, tmp_path / "clone")
+    project.directory, original = tmp_path / "clone", project.directory
+    shutil.rmtree(original)
+    name = ".holdfast/tasks/memory.json"
+    content = (project.directory / name).read_bytes()
+    project("mirror", "import", "nothing.json", "--apply", code=3)
+    assert "use kelp" in project("mirror", "import", name).out
+    assert project("list", "--json").json() == [] and memory.name in os.listdir(
+        project.directory / ".holdfast/tasks"
+    )
+    assert (project.directory / name).read_bytes() == content
+    project("mirror", "import", name, "--apply")
+    assert [one["text"] for one in project("recall", "kelp", "--json").json()] == ["use kelp"]
+    (kept,) = (project.directory / ".holdfast/tasks").glob("memory.json.edited-*")
+    assert kept.read_bytes() == content

@@ -383,6 +383,41 @@ def test_the_journal_of_a_longer_log_is_kept(project: Project) -> None:
     assert b"t9" not in (project.mirror / "tasks/journal.jsonl").read_bytes()
 
 
+def _contents(directory: Path) -> set[bytes]:
+    return {path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("card", ["there", "gone"])
+@pytest.mark.parametrize("uses", ["tasks", "runs"])
+def test_the_mirror_of_another_store_is_kept(tmp_path: Path, uses: str, card: str) -> None:
+    """A clone of a repository that has a mirror: whatever the new store writes, and however often, each file
+    of the other one is still there, and none of its files is in the way. It is reported in one sentence."""
+    other, project = Project(tmp_path / "other", session_id="s9"), Project(tmp_path / "own")
+    with other.opened() as hf:
+        other.work(hf)
+        hf.with_id("r7").run(survey)
+    if card == "gone":
+        (other.mirror / "mirror.json").unlink()
+    shutil.copytree(other.mirror, project.mirror)
+    before = _contents(other.mirror) - _contents(other.mirror / "previous")
+    before.discard((other.mirror / "mirror.json").read_bytes() if card == "there" else b"")
+    with project.opened(drains=False) as hf:
+        if uses == "tasks":
+            project.create(hf, "t5", "mine")
+        hf.with_id("r1").run(survey, 3)
+    (sentence,) = project.drain().kept
+    assert "was not written by this store" in sentence
+    fresh = tmp_path / "fresh"
+    project.drain(fresh)
+    kept_aside = {name for name in look(project.mirror) if ".edited-" in name}
+    assert look(project.mirror).keys() - kept_aside == look(fresh).keys()
+    for number in range(3):
+        with project.opened() as hf:
+            project.remember(hf, f"m{number}", f"number {number}")
+            hf.with_id(f"r{6 + number}").run(survey)
+    assert before <= _contents(project.mirror)
+
+
 def test_what_others_put_there_is_not_followed(project: Project, tmp_path: Path) -> None:
     """Links and files of others in the mirror's directory: nothing outside changes, and nothing is lost."""
     outside = tmp_path / "outside"

@@ -33,7 +33,7 @@ class Mirroring(Tracking):
         from holdfast.mirror.inspecting import status
 
         try:
-            return status(self._store, directory, named=self.settings.mirror_dir is not None)
+            return status(self._store, directory, named=self._place.store_project.is_named)
         except OSError as error:
             raise StoreError(f"the mirror cannot be read: {error.filename} ({error.strerror})") from error
 

@@ -78,9 +78,11 @@ class Opened:
         self._mirror_thread: DrainThread | None = None
         self._store: SqliteStore = wiring.open_store(place) if store is None else store
         self._reader = Reader(self._store, place.home, self._open_redactor)
-        if not read_only and finish:
+        if not read_only:
             try:
-                self._engine  # noqa: B018 opening it finishes what was cut off
+                wiring.restore_pointer(place)
+                if finish:
+                    self._engine  # noqa: B018 opening it finishes what was cut off
             except BaseException:
                 self._store.close()
                 raise

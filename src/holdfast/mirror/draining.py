@@ -201,11 +201,17 @@ class Mirror:
 
     def _rebuild(self, top: MirrorDirectory, most_runs: int | None) -> Drained:
         """All files from the beginning of the log. Files of lines that are not the beginning of what the log
-        has are kept aside, unless they are as they were left and streams were removed from the log since."""
+        has are kept aside, unless they are as they were left and streams were removed from the log since. If
+        the card does not say that the files are this store's (a clone of a repository that has a mirror, a
+        copy of a project, a new store), all that differ are kept aside."""
         from holdfast.mirror import tracker_files
 
         card = cards.read(top)
         forget = card is not None and self._is_behind(card)
+        if not forget:
+            top.begin_anew()
+        if card is not None:  # the session that was active last is found again
+            card = msgspec.structs.replace(card, session="", active_at=0)
         events, cursor = 0, ""
         with top.within(tracker_files.DIRECTORY) as directory:
             files = self._tracker_files(directory, card)
@@ -222,7 +228,27 @@ class Mirror:
         self._write_runs(top, changed)
         if forget:
             self._remove_gone(top)
+        else:
+            self._keep_others_aside(top, files.card(cursor))
+            top.end_anew()
         return self._finish(top, files.card(cursor), changed, events, rebuilt=True)
+
+    def _keep_others_aside(self, top: MirrorDirectory, card: Card) -> None:
+        """Keep aside what was not written now: this store may come to write a file of that name. `card` is
+        the new one."""
+        from holdfast.mirror import history, session_file, tracker_files
+
+        def is_run(name: str) -> bool:
+            return self._store.run(name.rpartition(".")[0]) is not None
+
+        with top.within(tracker_files.DIRECTORY) as directory:
+            directory.keep_others_aside(card.lines.__contains__)
+            for name in (session_file.DIRECTORY, history.DIRECTORY):
+                if directory.has(name):
+                    with directory.within(name) as inside:
+                        inside.keep_others_aside(card.lines.__contains__)
+        with top.within(run_file.DIRECTORY) as directory:
+            directory.keep_others_aside(is_run)
 
     def _is_behind(self, card: Card) -> bool:
         """Whether the card is of this store's history: what the log does not have any more was removed on

@@ -10,7 +10,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -32,16 +32,31 @@ class Kept(str):
     __slots__ = ()
 
 
-class MirrorDirectory:
-    """One directory of the mirror. `kept` collects a sentence for each file that was renamed; subdirectories
-    share it."""
+class _Drain:
+    """What the directories of one mirror share while it is written.
 
-    def __init__(self, fd: int, path: Path, stamp: str, kept: list[Kept]) -> None:
-        """`stamp` is the time that the names of files kept aside get."""
+    stamp      the time that the names of files kept aside get
+    kept       a sentence for each file that was renamed
+    is_others  whether the files that are there are not this store's
+    others     of those, the paths of all that were renamed
+    written    of those, the paths of all that are now as this store has them
+    """
+
+    def __init__(self, stamp: str) -> None:
+        self.stamp = stamp
+        self.kept: list[Kept] = []
+        self.is_others = False
+        self.others: list[Path] = []
+        self.written: set[Path] = set()
+
+
+class MirrorDirectory:
+    """One directory of the mirror. Subdirectories share what was kept."""
+
+    def __init__(self, fd: int, path: Path, drain: _Drain) -> None:
         self._fd = fd
         self.path = path
-        self._stamp = stamp
-        self.kept = kept
+        self._shared = drain
         self.replaced = 0
         """How many files were replaced here."""
 
@@ -57,7 +72,7 @@ class MirrorDirectory:
             sync_directory(path.parent)
             fd = os.open(path, _OPEN)
         try:
-            yield cls(fd, path, stamp, [])
+            yield cls(fd, path, _Drain(stamp))
         finally:
             os.close(fd)
 
@@ -66,7 +81,7 @@ class MirrorDirectory:
         """A directory in this one, made if it is not there."""
         fd = self._open_inside(name)
         try:
-            inside = MirrorDirectory(fd, self.path / name, self._stamp, self.kept)
+            inside = MirrorDirectory(fd, self.path / name, self._shared)
             yield inside
             self.replaced += inside.replaced
         finally:
@@ -85,6 +100,34 @@ class MirrorDirectory:
             os.mkdir(name, 0o700, dir_fd=self._fd)
             os.fsync(self._fd)
             return os.open(name, _OPEN, dir_fd=self._fd)
+
+    @property
+    def kept(self) -> list[Kept]:
+        """A sentence for each file of the mirror that was renamed; one for all that other stores wrote."""
+        others = self._shared.others
+        if not others:
+            return self._shared.kept
+        some = (
+            f"{others[0]} is kept"
+            if len(others) == 1
+            else f"{others[0]} and {len(others) - 1:,} more are kept"
+        )
+        advice = "`holdfast mirror status` lists what is kept, `holdfast mirror import FILE` imports a file"
+        return [*self._shared.kept, Kept(f"the mirror was not written by this store: {some}; {advice}")]
+
+    @property
+    def is_others(self) -> bool:
+        """Whether the files that are there may be another store's."""
+        return self._shared.is_others
+
+    def begin_anew(self) -> None:
+        """From here on, no file that is there counts as this store's: before it is replaced, it is renamed,
+        also if it is as holdfast wrote it."""
+        self._shared.is_others = True
+
+    def end_anew(self) -> None:
+        """All files are this store's again."""
+        self._shared.is_others = False
 
     def has(self, name: str) -> bool:
         return self._look(name) is not None
@@ -131,13 +174,16 @@ class MirrorDirectory:
 
     def replace_sealed(self, name: str, data: bytes) -> bool:
         """Put a sealed file in place; whether that changed anything. The file that was there becomes its
-        previous revision, or is kept aside if it is not as holdfast wrote it."""
+        previous revision, or is kept aside if it is not as this store wrote it."""
+        self._shared.written.add(self.path / name)
         here = self.read(name)
         if here == data:
             return False
         if here is None:
             if self.has(name):
                 self.keep_aside(name, "is not a file of holdfast's")
+        elif self.is_others:
+            self.keep_aside(name, "was not written by this store")
         elif (state := sealed_text.state_of(name, here)) == "own":
             self._keep_previous(name, here)
         else:
@@ -222,15 +268,28 @@ class MirrorDirectory:
 
     def keep_aside(self, name: str, why: str) -> str:
         """Rename what is there; the new name."""
-        aside, number = f"{name}{_ASIDE}{self._stamp}", 1
+        stamp = self._shared.stamp
+        aside, number = f"{name}{_ASIDE}{stamp}", 1
         while self.has(aside):
             number += 1
-            aside = f"{name}{_ASIDE}{self._stamp}-{number}"
+            aside = f"{name}{_ASIDE}{stamp}-{number}"
         with _naming(self.path / name):
             os.rename(name, aside, src_dir_fd=self._fd, dst_dir_fd=self._fd)
             os.fsync(self._fd)
-        self.kept.append(Kept(f"{self.path / name} {why}; it is kept as {aside}"))
+        if self.is_others:
+            self._shared.others.append(self.path / aside)
+        else:
+            self._shared.kept.append(Kept(f"{self.path / name} {why}; it is kept as {aside}"))
         return aside
+
+    def keep_others_aside(self, is_known: Callable[[str], bool]) -> None:
+        """After all files were written anew: rename those here that this store did not write, and the
+        previous revisions. `is_known` says of a name whether this store may have written it before."""
+        for name in self.names():
+            if is_aside(name) or self.path / name in self._shared.written or is_known(name):
+                continue
+            if name == PREVIOUS or self.status(name) is not None:
+                self.keep_aside(name, "was not written by this store")
 
     def sweep(self) -> None:
         """Remove the temporary files of processes that were killed, here and in all directories below. Only

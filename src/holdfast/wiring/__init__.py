@@ -23,7 +23,13 @@ from holdfast.wiring.place_backups import (
     restore_backup,
 )
 from holdfast.wiring.place_finding import find_place, warn_of_other_store
-from holdfast.wiring.place_mirror import drain_mirror, mirror_directory, open_mirror, why_no_mirror
+from holdfast.wiring.place_mirror import (
+    drain_mirror,
+    mirror_directory,
+    open_mirror,
+    restore_pointer,
+    why_no_mirror,
+)
 from holdfast.wiring.place_repair import repair_store
 from holdfast.wiring.place_trust import (
     doubted_settings,
@@ -41,6 +47,6 @@ __all__ = [
     "find_location", "find_place", "had_store", "keep_to_quota", "mirror_directory", "open_engine",
     "open_files", "open_mirror", "open_redactor", "open_store", "open_tracker", "place_of_run", "quota_of",
     "refuse_foreign_code", "refuse_untrusted_delivery", "repair_store", "restore_backup",
-    "schema_version", "token_of", "trust_store", "untrusted", "untrusted_agents", "warn_of_other_store",
-    "why_no_mirror",
+    "restore_pointer", "schema_version", "token_of", "trust_store", "untrusted", "untrusted_agents",
+    "warn_of_other_store", "why_no_mirror",
 ]  # fmt: skip

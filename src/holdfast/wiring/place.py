@@ -10,6 +10,22 @@ from holdfast import project
 from holdfast.settings import Resolved
 
 
+class StoreProject(msgspec.Struct, frozen=True):
+    """What a store keeps in the project that it belongs to. It goes with the store: a run that is resumed in
+    the directory of another project writes to the mirror of its own.
+
+    root       the project whose store it is; None if the store was named (`home`)
+    mirror     the directory of the mirror, absolute; None if there is none
+    is_named   whether the user chose that directory
+    no_mirror  why there is no mirror, and what to do for one; empty if there is one
+    """
+
+    root: Path | None = None
+    mirror: Path | None = None
+    is_named: bool = False
+    no_mirror: str = ""
+
+
 class Place(msgspec.Struct, frozen=True):
     """Where this process works: the project's root, the store's directory, the settings."""
 
@@ -18,6 +34,7 @@ class Place(msgspec.Struct, frozen=True):
     resolved: Resolved
     workspace: Path | None = None
     """The directory whose files runs work on; None if there is none."""
+    store_project: StoreProject = StoreProject()
 
 
 def may_have_store(home: Path) -> bool:

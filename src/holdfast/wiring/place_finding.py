@@ -11,7 +11,7 @@ from typing import Any
 from holdfast import project
 from holdfast.errors import NotFound, SettingsError, StoreError
 from holdfast.settings import Resolved, load
-from holdfast.wiring.place import Place, had_store, may_have_store
+from holdfast.wiring.place import Place, StoreProject, had_store, may_have_store
 from holdfast.wiring.place_trust import refuse_shared, refuse_untrusted
 
 _MAKE_ONE = project.FIRST
@@ -62,7 +62,8 @@ def find_place(
     if chosen is not None and (create or needs_store):
         home = project.explicit_home(chosen, environ=environ, cwd=cwd)
     _check_text(home)
-    return Place(root, home, resolved, _workspace(resolved, root if project_files else None, cwd))
+    workspace = _workspace(resolved, root if project_files else None, cwd)
+    return Place(root, home, resolved, workspace, _store_project(resolved, root, cwd))
 
 
 def _check_text(home: Path) -> None:
@@ -84,6 +85,23 @@ def _workspace(resolved: Resolved, root: Path | None, cwd: Path) -> Path | None:
     if chosen is not None:
         return project.expand(chosen, environ=os.environ, cwd=cwd)
     return root
+
+
+def _store_project(resolved: Resolved, root: Path, cwd: Path) -> StoreProject:
+    """The project that the store belongs to, and its mirror: that of the project, unless a setting turns it
+    off or names another directory."""
+    settings = resolved.settings
+    owner = None if settings.home is not None else root
+    if not settings.mirror:
+        return StoreProject(owner, no_mirror="the setting `mirror` turns it off; set it to true to have one")
+    if settings.mirror_dir is not None:
+        return StoreProject(owner, project.expand(settings.mirror_dir, environ=os.environ, cwd=cwd), True)
+    if owner is None:
+        return StoreProject(
+            no_mirror="a store with a home of its own has no project; name a directory for it with "
+            "HOLDFAST_MIRROR_DIR"
+        )
+    return StoreProject(owner, owner / project.POINTER_DIRECTORY)
 
 
 def warn_of_other_store(place: Place) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,19 +19,12 @@ if TYPE_CHECKING:
 
 def mirror_directory(place: Place) -> Path | None:
     """Where the mirror is written; None if a setting turns it off, or the store has no project."""
-    settings = place.resolved.settings
-    if not settings.mirror:
-        return None
-    if settings.mirror_dir is not None:
-        return project.expand(settings.mirror_dir, environ=os.environ, cwd=Path.cwd())
-    return None if settings.home is not None else place.root / project.POINTER_DIRECTORY
+    return place.store_project.mirror
 
 
 def why_no_mirror(place: Place) -> str:
     """Why there is no mirror, and what to do for one."""
-    if not place.resolved.settings.mirror:
-        return "the setting `mirror` turns it off; set it to true to have one"
-    return "a store with a home of its own has no project; name a directory for it with HOLDFAST_MIRROR_DIR"
+    return place.store_project.no_mirror
 
 
 def open_mirror(
@@ -50,7 +42,7 @@ def open_mirror(
         place.home,
         directory,
         clock or SystemClock(),
-        named=place.resolved.settings.mirror_dir is not None,
+        named=place.store_project.is_named,
         project_type=partial(_project_type, place),
         files_of=partial(_files_of, place, store),
     )
@@ -67,10 +59,19 @@ def drain_mirror(place: Place, store: SqliteStore, reader: Reader, clock: Clock 
     command to fail."""
     from holdfast.mirror.reporting import drained
 
+    restore_pointer(place)
     drained(lambda: open_mirror(place, store, reader, clock))
+
+
+def restore_pointer(place: Place) -> None:
+    """Bring the pointer and the ignore file in the project back if they are lost: without them git would see
+    the mirror, and a project that is moved would not find its store."""
+    root = place.store_project.root
+    if root is not None:
+        project.restore_pointer(root, place.home)
 
 
 def _project_type(place: Place) -> str:
     from holdfast.project_type import project_type
 
-    return project_type(place.root)
+    return project_type(place.store_project.root or place.root)

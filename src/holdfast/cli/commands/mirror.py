@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import click
 
+from holdfast import settings, wiring
 from holdfast.cli import access, options
 from holdfast.cli.app import Family
 from holdfast.cli.drawing import effects
 from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.terminal import Line, clean, out, show_warnings
+from holdfast.errors import NotFound
+from holdfast.handle import Holdfast
 from holdfast.ways import Way
 
 if TYPE_CHECKING:
@@ -108,15 +112,35 @@ def import_(file: str, apply: bool, as_json: bool) -> None:
 
     FILE is a current.json, a file of a session or a memory.json, edited in place or kept aside. Names,
     texts and statuses of tasks, decisions, files and memories can be imported. Nothing is removed because
-    FILE leaves it out.
+    FILE leaves it out. If the project has no store yet, --apply makes one: a clone of a repository that has
+    a mirror can begin so.
     """
     show_warnings()
-    with access.open_to_keep() if apply else access.open_to_read() as hf:
-        found = hf.mirror_import(file, apply=apply)
+    try:
+        place = access.find_place()
+    except NotFound:
+        found = _import_first(file, apply)
+    else:
+        with Holdfast.at(place, finish=False) if apply else access.open_to_read(place) as hf:
+            found = hf.mirror_import(file, apply=apply)
     if as_json:
         out.json(found.to_json())
     else:
         effects.show(_describe_import(found))
+
+
+def _import_first(file: str, apply: bool) -> MirrorImport:
+    """Import where there is no store yet: a clone of a repository that has a mirror. One is made only to
+    record what the file says; what it would change is found with an empty store that is thrown away."""
+    with TemporaryDirectory() as scratch:
+        directory = Path(scratch)
+        place = wiring.Place(directory, directory, settings.load(root=directory, environ={}, flags={}))
+        with Holdfast.at(place, finish=False) as hf:
+            found = hf.mirror_import(file)
+    if not apply:
+        return found
+    with access.open_to_track() as hf:
+        return hf.mirror_import(file, apply=True)
 
 
 def _describe_import(found: MirrorImport) -> Iterator[Line]:
