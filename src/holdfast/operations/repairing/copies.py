@@ -21,7 +21,7 @@ from holdfast.kernel.events import TYPES
 from holdfast.store.sqlite.attachment import read_attachment
 from holdfast.store.sqlite.backup import find
 from holdfast.store.sqlite.kept_log import kept_stores
-from holdfast.store.sqlite.salvage.candidates import EARLIER, OLDER, OWN, SAME, Candidates
+from holdfast.store.sqlite.salvage.candidates import EARLIER, OLDER, OWN, SAME, Candidates, JournalPlace
 from holdfast.store.sqlite.salvage.images import Images
 from holdfast.store.sqlite.salvage.rows import EventRow, Row, rows
 from holdfast.store.sqlite.salvage.swap import incarnation_of
@@ -138,7 +138,7 @@ def _add_journal(sources: Sources, candidates: Candidates, path: Path, incarnati
     """Put in a journal. It lies in the project, where others may have put it: it counts if it says to
     be of this store, or shares an event with it; why it does not, else empty."""
     copy = candidates.add_copy(f"the journal {path.name}", SAME)
-    shared = False
+    shared, place = False, JournalPlace()
     with path.open("rb") as file:
         for line in journal.read_lines(file):
             if line is None or line.redacted or not journal.belongs(line.stream) or line.type in TYPES:
@@ -149,7 +149,11 @@ def _add_journal(sources: Sources, candidates: Candidates, path: Path, incarnati
                 continue
             hash = _hex(line.hash)
             shared = shared or candidates.has_hash(line.stream, line.version, hash)
-            candidates.add_event(copy, line.stream, line.version, line.type, line.time, payload, hash)
+            position = candidates.position(line.stream, line.version, hash)
+            place = JournalPlace(max(place.behind, position), place.line + 1)
+            candidates.add_event(
+                copy, line.stream, line.version, line.type, line.time, payload, hash, place=place
+            )
     if shared or (incarnation and sources.mirrored == incarnation):
         return ""
     candidates.forget(copy)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -23,7 +24,7 @@ from holdfast.kernel.evolve import Impossible, evolve
 from holdfast.kernel.state import RunState
 from holdfast.operations.repairing.chains import Chain, follow
 from holdfast.store.port import GENESIS, STORE_STREAM
-from holdfast.store.sqlite.salvage.candidates import SAME, Candidates
+from holdfast.store.sqlite.salvage.candidates import NO_PLACE, SAME, Candidates, JournalPlace
 
 MADE_AGAIN: Final = "made again from the streams themselves"
 _LOST_KIND: Final = "lost"
@@ -47,6 +48,8 @@ class Extra(NamedTuple):
     at: int
     payload: str
     position: int = 0
+    place: JournalPlace = NO_PLACE
+    """Of the creation of a stream that only a journal has: where its first event is there."""
 
 
 @dataclass
@@ -221,11 +224,10 @@ def _settle_streams(made: Salvaged, kept: str, at: int) -> None:
             _add(made, STORE_STREAM, record, at)
     for name in made.archived:
         made.chains.pop(name, None)
-    for name in [one for one in made.chains if one not in made.numbers and one != STORE_STREAM]:
-        first = candidates.event(made.chains[name].ids[0])
-        made.kinds[name] = _kind(candidates, name, first[0])
-        made.numbers[name] = len(made.records) + len(made.added.get(STORE_STREAM, ())) + 2
-        _add(made, STORE_STREAM, e.StreamCreated(name, made.kinds[name]), first[1])
+    for one in _unrecorded(made):
+        made.kinds[one.name] = one.kind
+        made.numbers[one.name] = len(made.records) + len(made.added.get(STORE_STREAM, ())) + 2
+        _add(made, STORE_STREAM, e.StreamCreated(one.name, one.kind), one.at, one.place)
     for name in made.numbers:
         if name in made.chains or name in made.archived:
             continue
@@ -234,6 +236,36 @@ def _settle_streams(made: Salvaged, kept: str, at: int) -> None:
             made.cuts.append(Cut(name, 1, max(known, 1), _described(made, name)))
         made.archived[name] = record = e.StreamArchived(name, 0, GENESIS.hex(), kept)
         _add(made, STORE_STREAM, record, at)
+
+
+class _Creation(NamedTuple):
+    """The creation of a stream, which no record is left of."""
+
+    name: str
+    kind: str
+    at: int
+    place: JournalPlace = NO_PLACE
+
+
+def _unrecorded(made: Salvaged) -> list[_Creation]:
+    """The streams whose creation no copy has recorded, in the order in which they were created: numbers are
+    given by it. A journal has the order; where a stream of another copy belongs is known by the time."""
+    journaled, others = list[_Creation](), list[_Creation]()
+    for name in made.chains:
+        if name == STORE_STREAM or name in made.numbers:
+            continue
+        id = made.chains[name].ids[0]
+        type, at, *_ = made.candidates.event(id)
+        place = made.candidates.journal_place(id)
+        created = _Creation(name, _kind(made.candidates, name, type), at, place)
+        (others if place == NO_PLACE else journaled).append(created)
+    journaled.sort(key=lambda one: one.place)
+    # A clock that was set back does not change the order of the journal.
+    latest = accumulate((one.at for one in journaled), max)
+    ordered = [(at, one) for at, one in zip(latest, journaled, strict=True)]
+    ordered += [(one.at, one) for one in others]
+    ordered.sort(key=lambda one: (one[0], one[1].place))
+    return [one for _, one in ordered]
 
 
 def _settle_values(made: Salvaged) -> None:
@@ -344,5 +376,6 @@ def _fields(payload: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _add(made: Salvaged, stream: str, event: e.Event, at: int) -> None:
-    made.added.setdefault(stream, []).append(Extra(e.type_of(event), at, e.encode(event)))
+def _add(made: Salvaged, stream: str, event: e.Event, at: int, place: JournalPlace = NO_PLACE) -> None:
+    extra = Extra(e.type_of(event), at, e.encode(event), place=place)
+    made.added.setdefault(stream, []).append(extra)

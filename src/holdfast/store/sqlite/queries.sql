@@ -432,8 +432,9 @@ WHERE m.type = 'index' AND m.name NOT LIKE 'sqlite_%'
 ORDER BY 1, 2;
 
 -- name: salvage_found
-INSERT OR IGNORE INTO found (copy, stream, version, type, time, payload, hash, synced, position, rank, digest)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+INSERT OR IGNORE INTO found (
+    copy, stream, version, type, time, payload, hash, synced, position, rank, digest, behind, line
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: salvage_name
 INSERT OR IGNORE INTO names (copy, stream, name) VALUES (?, ?, ?);
@@ -480,6 +481,14 @@ SELECT type, time, payload, hash, synced, position, copy FROM found WHERE id = ?
 SELECT 1 FROM names AS n JOIN copies AS c ON c.id = n.copy AND c.trust = 0
      JOIN found AS f ON f.copy = n.copy AND f.stream = n.stream
 WHERE n.name = ? AND f.version = ? AND f.hash = ?;
+
+-- name: salvaged_position
+SELECT f.position FROM names AS n JOIN copies AS c ON c.id = n.copy AND c.trust < 3
+     JOIN found AS f ON f.copy = n.copy AND f.stream = n.stream AND f.position > 0
+WHERE n.name = ? AND f.version = ? AND f.hash = ? ORDER BY c.trust, f.rank LIMIT 1;
+
+-- name: salvaged_journal_place
+SELECT behind, line FROM found WHERE id = ?;
 
 -- name: salvaged_heads
 SELECT h.stream, h.kind, h.version, h.hash, c.trust, h.rank FROM heads AS h JOIN copies AS c ON c.id = h.copy
