@@ -109,6 +109,9 @@ def _file(place: Place) -> Iterator[Check]:
         first = f"{many}, the first: {known.problems[0]}"
         advice = f"{quoted(Way('repair', arguments={'dry_run': True}))} says what can be saved"
         yield Check("integrity", "bad", f"{first}; {advice}", StoreError.exit_code)
+    elif (lost := wiring.lost_end(place)) is not None:
+        advice = f"{quoted(Way('repair', arguments={'dry_run': True}))} says what can be saved"
+        yield Check("integrity", "bad", f"{lost.what}; {advice}", StoreError.exit_code)
     else:
         way = quoted(Way("audit verify"))
         yield Check("integrity", "good", f"quick check found nothing; {way} checks the log")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from holdfast.project import DATABASE
 from holdfast.ways import Way
 from holdfast.wiring.place import Place, may_have_store
 from holdfast.wiring.place_backups import backup_directory
@@ -14,6 +15,8 @@ from holdfast.wiring.place_mirror import mirror_directory
 from holdfast.wiring.place_trust import is_own
 
 if TYPE_CHECKING:
+    from holdfast.operations.repairing.lost_end import LostEnd
+    from holdfast.operations.repairing.mirrored import Mirrored
     from holdfast.operations.repairing.report import RepairReport
     from holdfast.store.sqlite.backup import Progress
 
@@ -27,8 +30,7 @@ def repair_store(
     from holdfast.operations.repairing.mending import repair
 
     is_new = not may_have_store(place.home)
-    mirror = mirror_directory(place)
-    sources = Sources(place.home, backup_directory(place), backup, mirror, _mirrored(mirror))
+    sources = Sources(place.home, backup_directory(place), backup, _mirrored(place))
     report = repair(sources, at, dry_run=dry_run, progress=progress)
     if is_new and report.kept is not None and not is_own(place.home):
         trusts = Way("trust", "", {"directory": str(place.home)}, "allows the code and checks that it names")
@@ -36,19 +38,20 @@ def repair_store(
     return report
 
 
-def _mirrored(mirror: Path | None) -> str:
-    """The incarnation of the store that a mirror says it is of; empty if it does not say."""
-    import base64
-    import binascii
+def lost_end(place: Place) -> LostEnd | None:
+    """What the mirror of a place shows that its database, which is whole, does not have. Raises
+    `StoreError`."""
+    from holdfast.operations.repairing.lost_end import find_lost_end
 
-    from holdfast.mirror import card
-    from holdfast.mirror.mirror_directory import MirrorDirectory
+    mirror = _mirrored(place)
+    return None if mirror is None else find_lost_end(mirror, place.home / DATABASE)
 
-    if mirror is None or not mirror.is_dir():
-        return ""
-    try:
-        with MirrorDirectory.opened(mirror, "") as top:
-            found = card.read(top)
-        return "" if found is None else base64.urlsafe_b64decode(found.cursor).decode().partition(".")[0]
-    except (OSError, binascii.Error, UnicodeDecodeError):
-        return ""
+
+def _mirrored(place: Place) -> Mirrored | None:
+    """What the mirror shows of its store; None if the place has none."""
+    from holdfast.mirror import second_copy
+
+    directory = mirror_directory(place)
+    if directory is None:
+        return None
+    return second_copy.read(directory, named=place.resolved.settings.mirror_dir is not None)

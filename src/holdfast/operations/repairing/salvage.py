@@ -23,6 +23,8 @@ from holdfast.kernel.decide import decide
 from holdfast.kernel.evolve import Impossible, evolve
 from holdfast.kernel.state import RunState
 from holdfast.operations.repairing.chains import Chain, follow
+from holdfast.operations.repairing.copies import Collected
+from holdfast.operations.repairing.mirrored import MirroredRun
 from holdfast.store.port import GENESIS, STORE_STREAM
 from holdfast.store.sqlite.salvage.candidates import NO_PLACE, SAME, Candidates, JournalPlace
 
@@ -74,6 +76,8 @@ class Salvaged:
     """How many records of the store's own stream have other hashes than before."""
     attention: dict[str, str] = field(default_factory=dict)
     """Run → why it needs attention now."""
+    mirrored: Mapping[str, MirroredRun] = field(default_factory=dict)
+    """Run → how the mirror shows it."""
 
     owners: set[str] = field(default_factory=set)
     """Who owned a run: their lock files say when they were last alive."""
@@ -95,7 +99,7 @@ class Salvaged:
         return found
 
 
-def salvage(candidates: Candidates, kept: str, at: int) -> Salvaged:
+def salvage(candidates: Candidates, collected: Collected, kept: str, at: int) -> Salvaged:
     """Decide what the repaired store holds. `kept` is the directory that keeps the damaged files; `at` is
     now. Raises StoreCorrupt if no copy has anything of a log."""
     candidates.name_orphans()
@@ -104,18 +108,23 @@ def salvage(candidates: Candidates, kept: str, at: int) -> Salvaged:
         for name in candidates.names()
         if name != STORE_STREAM and (chain := follow(candidates, name)).version
     }
-    made = Salvaged(candidates, chains, {}, {})
+    for name, run in collected.runs.items():
+        if name in chains:
+            chains[name].known = max(chains[name].known, run.version)
+    made = Salvaged(candidates, chains, {}, {}, mirrored=collected.runs)
     _restore_records(made)
     if not made.records and not chains:
         raise StoreCorrupt("no copy of the log has an event that can be proven; nothing was changed")
     _settle_streams(made, kept, at)
     _settle_values(made)
     _settle_runs(made, at)
-    if made.cuts or made.lost_values or made.chained_anew:
-        lost = tuple(e.Lost(one.stream, one.first, one.last) for one in made.cuts)
-        before = next(iter(candidates.meta.values()), {}).get("incarnation", "")
-        _add(made, STORE_STREAM, e.StoreRepaired(kept, lost, tuple(made.lost_values), before), at)
     return made
+
+
+def record_repair(made: Salvaged, incarnation: str, kept: str, at: int) -> None:
+    """Record in the store's own stream what is lost, and the incarnation that the store had."""
+    lost = tuple(e.Lost(one.stream, one.first, one.last) for one in made.cuts)
+    _add(made, STORE_STREAM, e.StoreRepaired(kept, lost, tuple(made.lost_values), incarnation), at)
 
 
 # The store's own stream
@@ -232,6 +241,7 @@ def _settle_streams(made: Salvaged, kept: str, at: int) -> None:
         if name in made.chains or name in made.archived:
             continue
         known = max((head.version for head in candidates.heads(name)), default=0)
+        known = max(known, made.mirrored[name].version if name in made.mirrored else 0)
         if made.kinds[name] != _LOST_KIND or not name.startswith("@lost/"):
             made.cuts.append(Cut(name, 1, max(known, 1), _described(made, name)))
         made.archived[name] = record = e.StreamArchived(name, 0, GENESIS.hex(), kept)
@@ -249,7 +259,8 @@ class _Creation(NamedTuple):
 
 def _unrecorded(made: Salvaged) -> list[_Creation]:
     """The streams whose creation no copy has recorded, in the order in which they were created: numbers are
-    given by it. A journal has the order; where a stream of another copy belongs is known by the time."""
+    given by it. A journal has the order; where a stream of another copy belongs, or a run that only the
+    mirror shows, is known by the time."""
     journaled, others = list[_Creation](), list[_Creation]()
     for name in made.chains:
         if name == STORE_STREAM or name in made.numbers:
@@ -259,6 +270,9 @@ def _unrecorded(made: Salvaged) -> list[_Creation]:
         place = made.candidates.journal_place(id)
         created = _Creation(name, _kind(made.candidates, name, type), at, place)
         (others if place == NO_PLACE else journaled).append(created)
+    for run in made.mirrored.values():
+        if run.id not in made.chains and run.id not in made.numbers:
+            others.append(_Creation(run.id, "run", run.created_at))
     journaled.sort(key=lambda one: one.place)
     # A clock that was set back does not change the order of the journal.
     latest = accumulate((one.at for one in journaled), max)
@@ -365,6 +379,8 @@ def _described(made: Salvaged, name: str) -> str:
         code = fields.get("code")
         named = code if isinstance(code, Mapping) else fields
         title = str(named.get("title") or named.get("name") or "")
+    elif name in made.mirrored:
+        title = made.mirrored[name].title
     return f"{kind or 'stream'} {title}".strip()
 
 

@@ -235,6 +235,13 @@ SELECT coalesce(sum(version), 0) FROM streams WHERE kind NOT IN ('archived', 'de
 -- name: extent
 SELECT (SELECT count(*) FROM streams WHERE kind NOT IN ('archived', 'deleted')), (SELECT count(*) FROM events);
 
+-- name: last_event
+SELECT max(position) FROM (SELECT max(position) AS position FROM events
+                           UNION ALL SELECT max(position) FROM deleted_events);
+
+-- name: named_heads
+SELECT name, kind, version, hash FROM streams WHERE name GLOB '@*' AND name NOT GLOB '@op/*';
+
 -- name: run_ids
 SELECT s.name FROM streams AS s
 WHERE s.kind = 'run' AND s.name >= ?1 AND s.name < ?1 || char(1114111)
@@ -502,6 +509,10 @@ WHERE n.name = ?1 AND p.version > ?2 ORDER BY p.version;
 -- name: salvaged_numbers
 SELECT n.stream FROM names AS n JOIN copies AS c ON c.id = n.copy
 WHERE n.name = ? AND n.stream > 0 ORDER BY c.trust, c.id, n.stream;
+
+-- name: salvaged_trust
+-- How much the copy is trusted that is trusted most of those which have the stream.
+SELECT min(c.trust) FROM names AS n JOIN copies AS c ON c.id = n.copy WHERE n.name = ?;
 
 -- name: salvaged_names_of
 -- The names that copies of this log have for the stream of this number, the most trusted first.

@@ -256,6 +256,10 @@ class Candidates:
             return int(number)
         return 0
 
+    def is_left(self, name: str) -> bool:
+        """Whether only copies of an earlier life of the store have the stream."""
+        return bool(self._db.execute(sql.query("salvaged_trust"), (name,)).get == EARLIER)
+
     def names_of(self, number: int) -> list[tuple[str, str]]:
         """(name, kind) that copies have for the stream of this number."""
         return [tuple(row) for row in self._db.execute(sql.query("salvaged_names_of"), (number,))]
