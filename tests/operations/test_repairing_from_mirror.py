@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Holdfast, step, workflow
-from holdfast.errors import RunArchived
+from holdfast.errors import NotFound, RunArchived
 from holdfast.facade.storeless import doctor
 from holdfast.store.sqlite.store import SqliteStore
 
@@ -283,3 +283,94 @@ def test_a_lost_end_that_no_copy_has_is_a_loss(home: Path) -> None:
     report = Holdfast.repair_store(home)
     assert [one.stream for one in report.lost] == ["the log"] and not report.ok
     assert Holdfast.repair_store(home).findings == ()
+
+
+# The store is gone
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with two tasks and a run between them; the directory of its store is deleted."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    root = tmp_path / "project"
+    root.mkdir()
+    monkeypatch.chdir(root)
+    with Holdfast(durability="process") as hf:
+        hf.tasks.create("first")
+        hf.with_id("r1").run(order, 1)
+        hf.tasks.create("last")
+    (store,) = (tmp_path / "data" / "holdfast").glob("project-*")
+    shutil.rmtree(store)
+    return root
+
+
+def project_numbers() -> dict[int, str]:
+    with Holdfast(read_only=True) as hf:
+        return {task.number: task.name for task in hf.tasks.list()}
+
+
+def test_a_store_that_is_gone_comes_back_from_the_mirror(project: Path) -> None:
+    """`doctor` reports it, a dry run changes nothing, and `repair` rebuilds what the mirror has."""
+    (check,) = [one for one in doctor() if one.verdict == "bad"]
+    assert check.name == "store" and "`holdfast repair`" in check.says
+    examined = Holdfast.repair_store(None, dry_run=True)
+    assert not examined.ok and not examined.home.exists()
+    report = Holdfast.repair_store(None)
+    assert [one.stream for one in report.lost] == ["r1"]
+    assert project_numbers() == {1: "first", 3: "last"}
+    assert [one.name for one in doctor() if one.verdict == "bad"] == []
+    assert Holdfast.repair_store(None).findings == ()
+
+
+@pytest.mark.parametrize("how", ["copied", "checked out"])
+def test_a_mirror_that_came_with_the_directory_is_not_taken(
+    project: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing proves that it is the user's own: the refusal names the command by which the user vouches for
+    the journal."""
+    if how == "copied":
+        shutil.copytree(project, project.with_name("copy"))
+        monkeypatch.chdir(project.with_name("copy"))
+    else:
+        (project / ".holdfast" / "mirror.json").chmod(0o644)
+    assert [one.name for one in doctor() if one.verdict == "bad"] == []
+    if how == "copied":  # a copy is a project of its own, without a store
+        with pytest.raises(NotFound, match="there is no project"):
+            Holdfast.repair_store(None)
+        return
+    journal = project / ".holdfast" / "tasks" / "journal.jsonl"
+    with pytest.raises(NotFound, match=f"cannot be proven .* `holdfast repair --from {journal}`"):
+        Holdfast.repair_store(None)
+    assert not list((project.parent / "data" / "holdfast").glob("project-*"))
+    assert Holdfast.repair_store(None, backup=journal).ok
+    assert sorted(project_numbers().values()) == ["first", "last"]
+
+
+def test_a_mirror_without_tasks_still_names_the_runs(home: Path) -> None:
+    """Of a store that only had runs nothing comes back; their ids are kept, and the store can be used."""
+    with Holdfast(home, durability="process") as hf:
+        hf.with_id("r1").run(order, 1)
+    (home / "holdfast.db").unlink()
+    assert [one.stream for one in Holdfast.repair_store(home).lost] == ["r1"]
+    with Holdfast(home, durability="process") as hf:
+        with pytest.raises(RunArchived):
+            hf.with_id("r1").run(order, 1)
+        hf.with_id("r2").run(order, 1)
+    assert numbers(home) == {2: "r2"}
+
+
+# The sentences
+
+
+def test_a_file_that_is_missing_is_not_said_to_be_kept(home: Path) -> None:
+    """Only a file that was there is kept beside the one that is written again."""
+    with Holdfast(home, durability="process") as hf:
+        hf.tasks.create("base")
+    tasks = home.with_name("mirror") / "tasks"
+    (tasks / "memory.json").unlink()
+    (tasks / "current.json").write_text("{}")
+    actions = {one.place: one.action for one in Holdfast.repair_store(home).findings}
+    assert actions == {
+        "tasks/memory.json": "the mirror is made again from the log",
+        "tasks/current.json": "the mirror is made again from the log; the file is kept beside it",
+    }

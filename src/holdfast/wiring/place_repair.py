@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from stat import S_IMODE
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.project import DATABASE
+from holdfast.project import DATABASE, points_here
 from holdfast.ways import Way
-from holdfast.wiring.place import Place, may_have_store
+from holdfast.wiring.place import Place, had_store, may_have_store
 from holdfast.wiring.place_backups import backup_directory
 from holdfast.wiring.place_mirror import mirror_directory
 from holdfast.wiring.place_trust import is_own
@@ -54,4 +56,30 @@ def _mirrored(place: Place) -> Mirrored | None:
     directory = mirror_directory(place)
     if directory is None:
         return None
-    return second_copy.read(directory, named=place.resolved.settings.mirror_dir is not None)
+    is_named = place.resolved.settings.mirror_dir is not None
+    found = second_copy.read(directory, named=is_named)
+    return found._replace(is_own=not is_named and points_here(place.root) and _is_written_here(found))
+
+
+def _is_written_here(mirror: Mirrored) -> bool:
+    """Whether card and journal have the owner and the mode that holdfast gives them: files of a checkout have
+    another mode."""
+    try:
+        for path in (mirror.directory / "mirror.json", mirror.journal):
+            if path == mirror.journal and not os.path.lexists(path):
+                continue  # it begins with the first task
+            status = path.lstat()
+            if status.st_uid != os.geteuid() or S_IMODE(status.st_mode) != 0o600:
+                return False
+    except OSError:
+        return False
+    return True
+
+
+def left_mirror(place: Place) -> Mirrored | None:
+    """The mirror of a place whose store is gone, if anything is in it; `is_copy` says whether it counts as a
+    copy of that store."""
+    mirror = _mirrored(place)
+    if mirror is None or had_store(place.home):
+        return None
+    return mirror if mirror.has_journal or any(mirror.runs()) else None

@@ -99,6 +99,8 @@ def collect(sources: Sources, own: Images | None, candidates: Candidates) -> Col
     lives = {incarnation}
     if is_lost and read and not any(one.incarnation in lives for one in read):
         lives.add(read[0].incarnation)  # the newest copy there is
+    elif is_lost and not incarnation and sources.mirror is not None and sources.mirror.is_copy:
+        lives.add(sources.mirror.incarnation)
     before = _trust(sources, candidates, read, lives)
     for path in sources.archives:
         add_archive(candidates, candidates.add_copy(f"the archive {path.name}", SAME), path)

@@ -72,7 +72,8 @@ def _examine_database(found: Diagnosis, sources: Sources, own: Images | None, fd
     unread = own.log.unread
     if unread:
         found.remakes_log = True
-        what = f"a frame is damaged, and {unread} frames from there on are not read"
+        many = "it" if unread == 1 else f"{unread} frames from there on"
+        what = f"a frame is damaged: {many} would not be read"
         found.findings.append(Finding(f"{DATABASE}-wal", what, _ANEW))
     copy = work / "examined.db"
     _copy(fd, copy)

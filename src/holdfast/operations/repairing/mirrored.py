@@ -24,13 +24,25 @@ def _no_runs() -> Iterable[MirroredRun]:
 
 class Mirrored(NamedTuple):
     """The mirror in a directory. It is of the store of that incarnation, and was written up to the event at
-    `position`, whose hash begins with `piece` (hexadecimal); all are empty if the card cannot be read."""
+    `position`, whose hash begins with `piece` (hexadecimal); all are empty if the card cannot be read.
+    `is_own`: this user wrote it for the project that it lies in, so that it counts even if nothing of the
+    store is left to prove it by."""
 
     directory: Path
     incarnation: str = ""
     position: int = 0
     piece: str = ""
     runs: Callable[[], Iterable[MirroredRun]] = _no_runs
+    is_own: bool = False
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether it counts as a copy of a store of which nothing else is left."""
+        return self.is_own and bool(self.incarnation)
+
+    @property
+    def has_journal(self) -> bool:
+        return is_plain(self.journal)
 
     @property
     def journal(self) -> Path:

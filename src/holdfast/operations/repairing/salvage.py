@@ -28,7 +28,7 @@ from holdfast.operations.repairing.mirrored import MirroredRun
 from holdfast.store.port import GENESIS, STORE_STREAM
 from holdfast.store.sqlite.salvage.candidates import NO_PLACE, SAME, Candidates, JournalPlace
 
-MADE_AGAIN: Final = "made again from the streams themselves"
+MADE_AGAIN: Final = "the streams whose creation they record"
 _LOST_KIND: Final = "lost"
 
 
@@ -113,7 +113,7 @@ def salvage(candidates: Candidates, collected: Collected, kept: str, at: int) ->
             chains[name].known = max(chains[name].known, run.version)
     made = Salvaged(candidates, chains, {}, {}, mirrored=collected.runs)
     _restore_records(made)
-    if not made.records and not chains:
+    if not (made.records or chains or collected.runs):
         raise StoreCorrupt("no copy of the log has an event that can be proven; nothing was changed")
     _settle_streams(made, kept, at)
     _settle_values(made)
