@@ -180,6 +180,9 @@ class _AgentReader:
                 fields[key] = msgspec.convert(given, kind, strict=key != "reserve_usd")
             except msgspec.ValidationError:
                 self._fault(key, f"must be {_WORDS[key]}")
+        for key in ("argv", "reads"):
+            if key in fields and not (fields[key] and fields[key][0].strip()):
+                self._fault(key, "names no program; give one, or leave the key out")
         if self.faults:
             return None
         self._complete(backend, fields, root)

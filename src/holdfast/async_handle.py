@@ -262,12 +262,13 @@ class AsyncTasks(AsyncNamespace):
 
     async def export(self, path: str | os.PathLike[str] | IO[bytes]) -> int:
         """Write all tasks with their histories and links to a file, a JSON object on each line; returns how
-        many lines. The file is replaced as a whole or not at all."""
+        many lines. The file is replaced as a whole or not at all; one that is open is written to."""
         return await self._call(self._namespace.export, path)
 
-    async def import_(self, path: str | os.PathLike[str]) -> Imported:
+    async def import_(self, path: str | os.PathLike[str] | IO[bytes]) -> Imported:
         """Import tasks from a file that `export` wrote, or with an object like `{"name": "..."}` on each
-        line. The whole file is checked first: `BadInput` names a wrong line, and nothing is imported."""
+        line; `path` may be an open file. The whole file is checked first: `BadInput` names a wrong line,
+        and nothing is imported."""
         return await self._call(self._namespace.import_, path)
 
 
@@ -622,7 +623,8 @@ class AsyncHoldfast(Coroutines):
         fail: str | None = None,
         by: str | None = None,
     ) -> str:
-        """Settle a step in doubt: `done=VALUE`, `retry=True` or `fail="why"`; returns the step's key."""
+        """Settle a step in doubt: `done=VALUE`, `retry=True` or `fail="why"`; returns the step's key. For a
+        command, VALUE is a `CommandResult` or a dict with its `exit_code`; raises `BadInput` for another."""
         return await self._call(self._holdfast.settle, run_id, step, done=done, retry=retry, fail=fail, by=by)
 
     async def rewind(

@@ -78,3 +78,12 @@ def ago(then: datetime, now: datetime) -> str:
 def microseconds(at: datetime) -> int:
     """The inverse of `instant`; a time without a zone is one of this machine's."""
     return (at.astimezone(UTC) - EPOCH) // timedelta(microseconds=1)
+
+
+def read_date(text: str) -> datetime:
+    """The aware datetime of a date as people write it: `2026-01-31`, or with a time. Without a time zone it
+    is local. Raises ValueError."""
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except OverflowError as error:  # the first or the last day that there is, in another time zone
+        raise ValueError(str(error)) from None

@@ -50,9 +50,9 @@ class Coroutines:
     async def start(
         self, workflow: Workflow[P, R] | AsyncWorkflow[P, R], *args: P.args, **kwargs: P.kwargs
     ) -> Run[R]:
-        """Start a run that executes in the background. What keeps it from starting is raised when the run is
-        awaited."""
-        return self._holdfast.start(workflow, *args, **kwargs)
+        """Start a run that executes in the background; durable when this returns. Raises what keeps it from
+        starting."""
+        return await _begun(self._holdfast.start(workflow, *args, **kwargs))
 
     def with_id(self, run_id: str, *, task: str | None = None) -> AsyncWithId:
         """`await hf.aio.with_id("kelp-1").run(...)`: the same under an id, as `hf.with_id` has it."""
@@ -113,6 +113,15 @@ def _whole(holdfast: Holdfast, run_id: str, at: int | datetime | str | None) -> 
     return detail
 
 
+async def _begun(run: Run[R]) -> Run[R]:
+    """The run, once it is durable. The code of a run waits for nothing that is not recorded."""
+    from holdfast.wiring import code_here
+
+    if code_here() is None:
+        await run.begin()
+    return run
+
+
 class AsyncWithId:
     """A Holdfast that starts its next run under a given id, for a task, or with a budget."""
 
@@ -162,4 +171,5 @@ class AsyncWithId:
             import asyncio
 
             run_id = await asyncio.to_thread(self._holdfast._claimed_for, run_id, self._task)
-        return engine.start(workflow, args, kwargs, run_id, task=self._task or "", budget=self._budget)
+        run = engine.start(workflow, args, kwargs, run_id, task=self._task or "", budget=self._budget)
+        return await _begun(run)

@@ -185,6 +185,13 @@ def owns(root: Path, home: Path) -> bool:
     return pointer is not None and _record(home, pointer.id) is not None
 
 
+def points_here(root: Path) -> bool:
+    """Whether the pointer in `root` is the user's own file and names this very directory: it did not come
+    with a copy of the directory."""
+    _, pointer = _read(_pointer(root))
+    return pointer is not None and _is_ours(_pointer(root)) and _same_place(pointer.root, root)
+
+
 def refuse_link(root: Path) -> None:
     """Raise NotTrusted for a `.holdfast` that is a symbolic link: what is written there would land elsewhere,
     and what is read there is another project's."""

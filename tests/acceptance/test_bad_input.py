@@ -131,6 +131,34 @@ def test_one_sentence(ready, words, code, says):
         assert len(complaints) == 1
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "flow.py:main", "{}"],
+        ["run", "flow.py:main", "--arg", "n={}"],
+        ["run", "plan.yaml", "--input", "x={}"],
+        ["plan", "run", "plan.yaml", "--input", "x={}"],
+        ["run", "plan.yaml", "--input-file", "{file}"],
+        ["plan", "check", "{file}"],
+        ["signal", "kelp-two", "go", "{}"],
+        ["settle", "kelp-two", "one", "--done", "{}"],
+        ["task", "create", "a", "--meta", "x={}"],
+        ["task", "import", "{file}"],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("levels", [196, 700, 5000])
+def test_json_that_is_nested_too_deeply(ready, words, levels, tmp_path):
+    """Wherever JSON can be given, depth is refused in one sentence, whether or not it fits the stack."""
+    deep = "[" * levels + "]" * levels
+    (ready.directory / "plan.yaml").write_text("name: p\ninput: {x: null}\nsteps: [{id: a, run: 'true'}]\n")
+    file = tmp_path / "deep.yaml"
+    file.write_text(f'{{"name": "a", "meta": {{"a": {deep}}}}}\n')
+    result = ready(*(word.replace("{}", deep).replace("{file}", str(file)) for word in words), code=2)
+    assert "nested deeper than" in result.err + result.out
+    assert "fault of holdfast" not in result.err
+
+
 def test_a_long_sentence_on_a_narrow_terminal(ready):
     """It continues below itself, broken between words, and a command in it stays whole."""
     code, text = ready.on_a_terminal("lst", columns=60, NO_COLOR="1")

@@ -375,6 +375,22 @@ def test_the_output_of_two_commands_does_not_share_a_line(cli):
     ]  # fmt: skip
 
 
+def test_quiet_prints_no_output_of_commands(cli):
+    """It is recorded all the same. The output of a run that is one command is its result, and is printed."""
+    cli.script("""
+        @workflow
+        def main(): return command(["sh", "-c", "echo kelp; echo wrack >&2"]).exit_code
+    """)
+    done = cli("run", "-q", "--id", "r", "flow.py:main")
+    assert "kelp" not in done.err and "wrack" not in done.err and "completed r in" in done.err
+    assert done.out == "0\n"
+    assert sorted(cli("logs", "r").out.splitlines()) == ["kelp", "wrack"]
+    _, text = cli.on_a_terminal("run", "-q", "--id", "t", "flow.py:main", NO_COLOR="1")
+    assert "kelp" not in text and "completed t in" in text
+    done = cli("run", "-q", "--id", "c", "--", "echo", "kelp")
+    assert done.out == "kelp\n"
+
+
 # Help
 
 

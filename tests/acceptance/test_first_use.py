@@ -304,7 +304,8 @@ def test_a_terminal_does_not_obey_a_name(cli):
         assert "\x1b" not in cli(*words).out
 
 
-def test_closed_pipe_ends_quietly(cli):
+@pytest.mark.parametrize("words", [["list"], ["task", "export", "-"]], ids=" ".join)
+def test_closed_pipe_ends_quietly(cli, words):
     """`holdfast list | head -0` says nothing and is no failure."""
     import os
     import subprocess
@@ -314,7 +315,7 @@ def test_closed_pipe_ends_quietly(cli):
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
-        cli.argv("list"), cwd=cli.directory, env=cli.env, stdout=writer, stderr=subprocess.PIPE, check=False
+        cli.argv(*words), cwd=cli.directory, env=cli.env, stdout=writer, stderr=subprocess.PIPE, check=False
     )
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, b"")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from typing import Any
 
 
@@ -65,8 +66,27 @@ def test_a_label_chooses_among_the_tasks_that_are_ready(cli: Any) -> None:
     assert cli("task", "claim", "--label", "rust", "--json").json()["id"] == code
     assert "with the label rust is ready" in cli("task", "claim", "--label", "rust", code=3).err
     assert "leave it out" in cli("task", "claim", code, "--label", "rust", code=2).err
-    assert cli("task", "ready", "--claim", "--label", "code", "--json").json() is None
+    assert cli("task", "ready", "--claim", "--label", "code", "--json", code=3).json() is None
+    assert "with the label code is ready" in cli("task", "ready", "--claim", "--label", "code", code=3).err
     assert cli("task", "ready", "--claim", "--label", "docs", "--json").json()["name"] == "Docs"
+
+
+def test_the_undo_of_a_new_name_prints_the_name_that_is_back(cli: Any) -> None:
+    """A person reads which task it is now."""
+    task = cli("task", "create", "Dig").out.strip()
+    cli("task", "edit", task, "--name", "Reap")
+    told = cli("undo").out
+    assert "Dig" in told and "Reap" not in told
+    assert "Reap" in cli("undo", "--dry-run").out
+
+
+def test_recall_takes_the_moments_that_task_show_takes(cli: Any) -> None:
+    """How long ago, a date, or a date and time."""
+    cli("remember", "use spaces")
+    assert cli("recall", "--at", "1h", "--json").json() == []
+    assert [one["text"] for one in cli("recall", "--at", "0s", "--json").json()] == ["use spaces"]
+    assert [one["text"] for one in cli("recall", "--at", "today", "--json").json()] == ["use spaces"]
+    assert "RUN:CHECKPOINT" in cli("recall", "--at", "soon", code=2).err
 
 
 def test_a_task_with_an_open_blocker_is_completed_with_a_reason_only(cli: Any) -> None:
@@ -78,3 +98,26 @@ def test_a_task_with_an_open_blocker_is_completed_with_a_reason_only(cli: Any) -
     assert f"holdfast task unlink {task[:8]} {first[:8]}" in refused
     cli("task", "complete", task, "--anyway", "the guests are here")
     assert "the guests are here (completed while open: " in cli("task", "show", task).out
+
+
+def test_tasks_go_through_a_pipe(cli: Any) -> None:
+    """`task export - | task import -` moves all tasks, whatever the encoding of the streams is; a wrong line
+    of standard input is named."""
+    for name in ("Draft", "Prüfung"):
+        cli("task", "create", name, "--due", "2026-12-31")
+    whole = cli("task", "export", "-", PYTHONIOENCODING="ascii", LC_ALL="C")
+    assert "Prüfung" in whole.out and whole.err == "wrote 3 lines to standard output\n"
+
+    def imported(text: str) -> Any:
+        env = cli.env | {"HOLDFAST_HOME": f"{cli.home}2"}
+        return subprocess.run(
+            cli.argv("task", "import", "-"), cwd=cli.directory, env=env, input=text, capture_output=True,
+            text=True, check=False,
+        )  # fmt: skip
+
+    assert imported(whole.out).stdout == "2 tasks created, 0 extended, 0 as they were, 0 links added\n"
+    refused = imported('{"name": "a"}\n[]\n')
+    said = "holdfast: line 2 of <stdin> is wrong: it is no JSON object; nothing was read in\n"
+    assert (refused.returncode, refused.stderr) == (2, said)
+    moved = cli("task", "list", "--json", HOLDFAST_HOME=f"{cli.home}2").json()
+    assert moved == cli("task", "list", "--json").json()

@@ -148,6 +148,49 @@ recover_limit = 0
         assert any(part in line for line in said), part
 
 
+def test_faults_of_deliver_are_all_named(tmp_path: Path) -> None:
+    """Each with the line of its key, what is expected, and the nearest name of an unknown key."""
+    with pytest.raises(SettingsError) as refused:
+        load(
+            tmp_path,
+            """[deliver]
+rounds = -1
+check = ["true"]
+[deliver.policy.docs]
+decide = "maybe"
+line = 3
+paths = "docs/**"
+[deliver.policy.small]
+lines = -3
+files = true
+stages = ["plan", "review"]
+name = "big"
+""",
+        )
+    assert str(refused.value).splitlines() == [
+        "9 settings are wrong:",
+        "  holdfast.toml:2: deliver.rounds must be a whole number, not less than 0",
+        "  holdfast.toml:3: deliver.check is unknown; did you mean checks?",
+        '  holdfast.toml:5: deliver.policy.docs.decide is \'maybe\'; it must be "approve" or "reject"',
+        "  holdfast.toml:6: deliver.policy.docs.line is unknown; did you mean lines?",
+        "  holdfast.toml:7: deliver.policy.docs.paths is 'docs/**'; it must be a list of patterns: "
+        '["docs/**"]',
+        "  holdfast.toml:9: deliver.policy.small.lines is -3; it must be a whole number, not less than 0",
+        "  holdfast.toml:10: deliver.policy.small.files must be a whole number, not less than 0",
+        '  holdfast.toml:11: deliver.policy.small.stages must be a list of "plan" and "implementation"',
+        "  holdfast.toml:12: deliver.policy.small.name is unknown; "
+        "there are stages, paths, files, lines and decide",
+    ]
+
+
+@pytest.mark.parametrize("key", ["argv", "reads"])
+@pytest.mark.parametrize("value", ["[]", '[""]', '["", "-p"]'])
+def test_a_command_line_names_a_program(tmp_path: Path, key: str, value: str) -> None:
+    """An empty one is a fault, not the preset of the agent's name."""
+    with pytest.raises(SettingsError, match=rf"holdfast.toml:2: agent.claude.{key} names no program"):
+        load(tmp_path, f"[agent.claude]\n{key} = {value}\n")
+
+
 def test_a_role_without_its_agent(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"roles.reviewer is 'claud', and .* did you mean claude"):
         load(tmp_path, '[roles]\nreviewer = "claud"\n')

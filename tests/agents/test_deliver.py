@@ -8,6 +8,7 @@ import queue
 import re
 import subprocess
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from holdfast.agents import tools
 from holdfast.agents.deliver.policies import Policy
 from holdfast.agents.deliver.stages import CHECKPOINTS, STAGES
 from holdfast.agents.protocol import Job, Outcome
-from holdfast.errors import BadInput, GateError, NotDelivered
+from holdfast.errors import BadInput, BadRunId, GateError, NotDelivered, NotFound, RunDeleted, RunExists
 
 PATIENCE_S = 60
 GOAL = "Let app.py say hello"
@@ -327,7 +328,7 @@ def test_without_a_check_nothing_is_verified(desk: Callable[..., Desk]) -> None:
         ({"review": lambda job: ({}, "no\nVERDICT: CHANGES")}, {}, "start_implementation#2"),
         ({"review": lambda job: ({}, "hm")}, {}, "start_implementation#1"),
         ({"implement": lambda job: ({"app.py": "TEXT = 0\n"}, "")}, {}, "start_implementation#2"),
-        ({}, {"policies": [Policy(name="no", stages=("plan",), decide="reject")]}, "before:plan#2"),
+        ({}, {"policies": [Policy(name="no", stages=("plan",), decide="reject")]}, "before:snapshot#3"),
     ],
     ids=["review", "no verdict", "verification", "plan"],
 )
@@ -347,16 +348,21 @@ def test_bounds(
 
 
 def test_a_point_of_a_bound_can_be_gone_back_to(desk: Callable[..., Desk]) -> None:
-    """The command that the error names opens the way: the last plan is asked for again, and approved."""
-    at = desk()
+    """The command that the error names, and that `show` names alone, opens the way: the planner is asked for
+    another plan, and that is approved."""
+    plans = {False: "first: app.py\n", True: "second: app.py\n"}
+    at = desk(plan=lambda job: ({}, plans["too short" in job.prompt]))
     at.deliver(rounds=1)
-    at.reject("no")
+    at.reject("too short")
     at.reject("no again")
     with pytest.raises(NotDelivered) as raised:
         at.result()
+    assert at.hf.get("d").ways() == list(raised.value.ways)
     at.hf.rewind("d", to=raised.value.point)
+    plans[True] = "third: app.py\n"
     at.run = at.hf.resume("d")
-    at.approve()
+    gate = at.approve()
+    assert gate.key == "plan#2" and gate.shown.startswith("third: app.py")
     at.approve()
     assert at.result()["verified"] is True
 
@@ -714,20 +720,41 @@ def test_rewind_to_after_planning(desk: Callable[..., Desk]) -> None:
         ("x", {"checks": ["'"]}),
         ("x", {"rounds": -1}),
         ("x", {"checks": "make"}),
+        ("x", {"run_id": "a b"}),
+        ("x", {"run_id": "ok", "budget": "nosuch", "max_usd": Decimal(1)}),
+        ("x", {"run_id": "ok", "budget": "no such"}),
+        ("x", {"run_id": "ok", "max_usd": Decimal(-1)}),
+        ("x", {"run_id": "ok", "task": "00000000-0000-0000-0000-000000000000", "max_usd": Decimal(1)}),
     ],
 )
 def test_bad_input(desk: Callable[..., Desk], goal: str, options: dict[str, Any]) -> None:
-    """Nothing is written: no run, no task."""
+    """Nothing is written: no run, no task, no budget."""
     at = desk()
-    with pytest.raises(BadInput):
+    with pytest.raises((BadInput, BadRunId, NotFound)):
         at.hf.deliver(goal, **options)
-    assert at.hf.runs() == [] and at.hf.tasks.list() == []
+    assert at.hf.runs() == [] and at.hf.tasks.list() == [] and at.hf.budgets.list() == []
+
+
+def test_what_is_refused_claims_no_task(desk: Callable[..., Desk]) -> None:
+    """An id that another goal or task has, or that a deleted run had, is refused before the task is claimed,
+    and none is made."""
+    at = desk()
+    at.deliver(yes=True)
+    at.result()
+    spare = at.hf.tasks.create("spare").id
+    with pytest.raises(RunExists, match="other arguments"):
+        at.hf.deliver("Something else", run_id="d", task=spare)
+    with pytest.raises(RunExists, match="another task"):
+        at.hf.deliver(GOAL, run_id="d", yes=True, checks=[CHECK], task=spare)
+    at.hf.delete("d")
+    with pytest.raises(RunDeleted):
+        at.hf.deliver(GOAL, run_id="d", max_usd=Decimal(1))
+    assert (at.hf.tasks.get(spare).status, at.hf.tasks.get(spare).claim) == ("pending", None)
+    assert len(at.hf.tasks.list()) == 2 and at.hf.budgets.list() == []
 
 
 def test_another_goal_under_the_same_id(desk: Callable[..., Desk]) -> None:
     """An id that exists continues its run, and makes no second task; another goal is refused."""
-    from holdfast import RunExists
-
     at = desk()
     at.deliver(yes=True)
     at.result()

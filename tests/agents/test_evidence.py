@@ -6,7 +6,9 @@ import asyncio
 import hashlib
 import json
 import re
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +38,10 @@ from holdfast.errors import (
     NotTrusted,
     RunDeleted,
     RunNotFound,
+    StoreCorrupt,
     WorkspaceError,
 )
+from holdfast.project import DATABASE
 
 TOKEN = "ghp_" + "a1B2" * 9
 HALF_A_KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\n"
@@ -379,6 +383,22 @@ def test_verify_runs_the_commands_again_and_records_it(hf: Holdfast, root: Path)
     ] * 2
     assert list((hf.home / "copies").iterdir()) == []
     assert list(hf._store.verify()) == []  # type: ignore[attr-defined]
+
+
+def test_verify_refuses_a_document_that_was_changed(hf: Holdfast, root: Path) -> None:
+    """Nothing runs again, and nothing is recorded: the other milestones of the run are verified by name."""
+    run = executed(hf, checked)
+    made, _ = hf._store.evidence(run)  # type: ignore[attr-defined]
+    with closing(sqlite3.connect(hf.home / DATABASE)) as db, db:
+        db.execute("UPDATE blobs SET data = x'00' WHERE hash = ?", [made.event.blob])
+    (root / "check.py").write_text(f"open({str(root / 'ran')!r}, 'w')\n")
+    for name in (None, "made"):
+        with pytest.raises(StoreCorrupt, match="was changed"):
+            hf.evidence.verify(run, name)
+    assert not (root / "ran").exists()
+    assert [one.level for one in hf.evidence.list(run)] == ["observed", "observed"]
+    (root / "check.py").write_text(PASSING)
+    assert [one.outcome for one in hf.evidence.verify(run, "checked")] == ["equal"]
 
 
 def test_a_copy_that_a_killed_verification_left_is_removed(hf: Holdfast) -> None:

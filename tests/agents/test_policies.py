@@ -8,6 +8,9 @@ from holdfast.agents.deliver.policies import YES, Policy, decide
 
 DOCS = Policy(name="docs", paths=("docs/**", "*.md"))
 SMALL = Policy(name="small", stages=("implementation",), files=2, lines=10)
+GUIDE = Policy(name="guide", stages=("plan", "implementation"), paths=("docs/**", "*.md"), lines=200)
+BOUNDED = Policy(name="bounded", paths=("*.md",), lines=200)
+LINES = Policy(name="lines", stages=("plan", "implementation"), lines=200)
 GUARD = Policy(name="guard", paths=(".github/**",), decide="reject")
 LARGE = Policy(name="large", lines=100, decide="reject")
 
@@ -26,6 +29,13 @@ LARGE = Policy(name="large", lines=100, decide="reject")
         ([SMALL], "implementation", ["image.png"], None, None),
         ([SMALL], "implementation", [], 0, None),
         ([SMALL], "plan", ["a.py"], None, None),
+        ([GUIDE], "plan", ["README.md", "docs/a.txt"], None, "policy:guide"),
+        ([GUIDE], "plan", ["README.md", "app.py"], None, None),
+        ([GUIDE], "implementation", ["README.md"], 200, "policy:guide"),
+        ([GUIDE], "implementation", ["README.md"], 201, None),
+        ([GUIDE], "implementation", ["docs/image.png"], None, None),
+        ([BOUNDED], "plan", ["README.md"], None, None),
+        ([LINES], "plan", ["README.md"], None, None),
         ([YES, GUARD], "implementation", ["a.py", ".github/ci.yml"], 1, "policy:guard"),
         ([YES, GUARD], "implementation", ["a.py"], 1, "policy:yes"),
         ([YES, LARGE], "implementation", ["a.py"], 101, "policy:large"),
@@ -36,7 +46,8 @@ LARGE = Policy(name="large", lines=100, decide="reject")
 def test_decide(
     policies: list[Policy], stage: str, paths: list[str], lines: int | None, by: str | None
 ) -> None:
-    """One that rejects comes first; one that asks about what is not known does not approve."""
+    """One that rejects comes first; one that asks about what is not known does not approve. A plan has no
+    lines: one with `lines` that names the plan among its stages approves it by its paths and files."""
     found = decide(policies, stage, paths, lines)  # type: ignore[arg-type]
     assert (None if found is None else found.by) == by
     if found is not None:

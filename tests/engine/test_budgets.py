@@ -945,6 +945,43 @@ def test_the_budget_of_a_plan_limits_its_run(hf: Any) -> None:
     assert (spent(hf, "run:x")[2], spent(hf, "team")[2]) == (3, 3)
 
 
+def test_the_budget_of_a_plan_is_there_when_it_refuses_the_first_step(hf: Any) -> None:
+    """It is set and a part of the run's, so the command that the error names raises it, and both count."""
+    hf.budgets.set("team", steps=2)
+    plan = plans.read(PLAN.replace("steps: 2, usd: 0.1", "steps: 0"))
+    with pytest.raises(BudgetReached, match=r"budget run:x is reached: a\[1\]/a#1 needs 1 steps; of its 0"):
+        hf.with_id("x").with_budget("team").run(plans.run_plan, plan, {})
+    found = hf.budgets.get("run:x")
+    assert (found.parent, found.limits) == ("team", Amounts(steps=0))
+    hf.budgets.raise_("run:x", steps=5)
+    with pytest.raises(BudgetReached, match="budget team is reached"):
+        hf.resume("x").result()
+    assert (spent(hf, "run:x")[2], spent(hf, "team")[2]) == (2, 2)
+
+
+def test_a_budget_that_was_set_before_its_plan_is_a_part_of_the_runs(hf: Any) -> None:
+    """`budget set run:ID` gives the limits; it cannot take the run out of the budget that it is started with.
+    A parent that is removed after the plan has begun to spend stays removed."""
+    hf.budgets.set("team", steps=1)
+    hf.budgets.set("run:x", steps=5)
+    with pytest.raises(BudgetReached, match="budget team is reached"):
+        hf.with_id("x").with_budget("team").run(plans.run_plan, plans.read(PLAN), {})
+    found = hf.budgets.get("run:x")
+    assert (found.parent, found.limits) == ("team", Amounts(steps=5))
+    hf.budgets.set("run:x", parent="none")
+    hf.resume("x").result()
+    assert (spent(hf, "run:x")[2], spent(hf, "team")[2]) == (3, 1)
+
+
+def test_the_budget_of_a_plan_cannot_be_above_its_own_parent(hf: Any) -> None:
+    """A budget that was set below `run:ID` cannot pay for that run: neither would end."""
+    hf.budgets.set("run:x", steps=5)
+    hf.budgets.set("team", parent="run:x")
+    with pytest.raises(Exception, match="a budget cannot be its own parent: run:x → team → run:x"):
+        hf.with_id("x").with_budget("team").run(plans.run_plan, plans.read(PLAN), {})
+    assert hf.budgets.get("run:x").parent == ""
+
+
 def test_a_plan_keeps_its_limits_in_a_run_with_limits_of_its_own(hf: Any, tmp_path: Path) -> None:
     """`deliver` with `max_usd` makes the budget `run:ID`; the plan's is below it, and both count."""
     file = tmp_path / "plan.yaml"

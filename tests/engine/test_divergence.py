@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from holdfast import DivergenceError, RunWaiting, StoreError, approval, emit, now, parallel, stage, step
+from holdfast.errors import AgentNotFound, NotTrusted, SettingsError
 
 
 @pytest.fixture
@@ -167,6 +168,55 @@ def test_a_diverged_run_is_not_tried_again_by_recover(changed, steps, ran):
     events = len(hf.events("x"))
     assert hf.recover() == []
     assert len(hf.events("x")) == events
+
+
+def _of_colour(is_async, steps, new):
+    """The old code, and the new."""
+
+    async def old_in_loop():
+        return [await steps[name].aio() for name in OLD]
+
+    async def new_in_loop():
+        return new()
+
+    return (old_in_loop, new_in_loop) if is_async else (lambda: [steps[name]() for name in OLD], new)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_an_error_of_the_code_itself_is_named(changed, steps, is_async):
+    """It is what a person needs to know: a module that is missing here, for instance; without secrets."""
+
+    def breaks():
+        raise ModuleNotFoundError("No module named 'tools', password=hunter2hunter2")
+
+    hf, workflow = changed(*_of_colour(is_async, steps, breaks))
+    with pytest.raises(
+        DivergenceError, match="has ended with ModuleNotFoundError: No module named"
+    ) as caught:
+        hf.with_id("x").run(workflow)
+    assert isinstance(caught.value.__cause__, ModuleNotFoundError)
+    reason = hf.get("x").reason
+    assert "ModuleNotFoundError" in reason and "hunter2" not in reason
+
+
+@pytest.mark.parametrize("error", [NotTrusted("not trusted"), SettingsError("bad"), AgentNotFound("gone")])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_what_is_wrong_with_the_machine_is_no_divergence(changed, act, steps, ran, error, is_async):
+    """The run stops with that very error, and continues as soon as it is mended."""
+
+    def refused():
+        raise error
+
+    old_code, new_code = _of_colour(is_async, steps, refused)
+    hf, workflow = changed(old_code, new_code)
+    with pytest.raises(type(error)) as caught:
+        hf.with_id("x").run(workflow)
+    assert caught.value is error
+    assert hf.get("x").interrupted
+    ran.clear()
+    act(old_code)
+    assert hf.resume("x").result(30) == OLD
+    assert ran == ["d"]
 
 
 def test_a_value_in_the_place_of_a_step_diverges(changed, steps):

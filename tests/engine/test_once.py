@@ -3,12 +3,29 @@
 import asyncio
 import os
 import shlex
+from dataclasses import dataclass
 
+import msgspec
 import pytest
 
-from holdfast import NOT_DONE, Holdfast, InDoubt, Retry, RunHeld, StepError, StoreError, gather, step
+from holdfast import (
+    NOT_DONE,
+    CommandResult,
+    Holdfast,
+    InDoubt,
+    Retry,
+    RunHeld,
+    StepError,
+    StoreError,
+    command,
+    gather,
+    step,
+)
+from holdfast.engine.outside import attempt as outside
 from holdfast.engine.runs.claim import claim
 from holdfast.errors import BadInput, StepNotFound
+from holdfast.kernel import codec
+from holdfast.kernel import commands as c
 
 
 @pytest.fixture
@@ -144,6 +161,80 @@ def test_wrong_settlements(cut_off, act, pay, hf):
     other.settle("x", "pay", done=None)
     with pytest.raises(BadInput, match="completed, not in doubt"):
         other.settle("x", "pay", retry=True)
+
+
+@dataclass
+class Receipt:
+    id: int
+
+
+@pytest.mark.parametrize("given", [Receipt(7), {"id": 7}])
+def test_a_value_for_a_step_is_not_converted(cut_off, given):
+    """The code receives what was given, of the same type, whatever the annotation of the step is."""
+
+    @step(effect="once")
+    def pay() -> Receipt:
+        return Receipt(1)
+
+    seen = []
+    hf = cut_off(lambda: seen.append(pay()))
+    hf.settle("x", "pay", done=given)
+    hf.resume("x").result(30)
+    assert seen == [given]
+
+
+@pytest.mark.parametrize("colour", ["def", "async"])
+@pytest.mark.parametrize(
+    "given", [{"exit_code": 3}, {"exit_code": 3, "stdout": "sent", "stderr": "", "duration_s": 2}]
+)
+def test_a_command_is_settled_with_the_result_of_a_command(cut_off, colour, given):
+    """The code receives a `CommandResult`: its words are those of the call, fields left out are empty."""
+
+    def plot():
+        result = command(["sh", "-c", "exit 3"], effect="once", check=False)
+        return [type(result).__name__, result.argv, result.exit_code, result.stdout, result.duration_s]
+
+    async def async_plot():
+        result = await command.aio(["sh", "-c", "exit 3"], effect="once", check=False)
+        return [type(result).__name__, result.argv, result.exit_code, result.stdout, result.duration_s]
+
+    hf = cut_off(plot if colour == "def" else async_plot)
+    assert hf.settle("x", "sh", done=given) == "sh#1"
+    expected = [
+        "CommandResult",
+        ("sh", "-c", "exit 3"),
+        3,
+        given.get("stdout", ""),
+        given.get("duration_s", 0),
+    ]
+    assert hf.resume("x").result(30) == expected
+
+
+@pytest.mark.parametrize(
+    "given", [None, "done", 0, [], {}, {"exit_code": "0"}, {"exit_code": 0, "stdout": None}, {"exitcode": 0}]
+)
+def test_another_value_for_a_command_is_refused(cut_off, given):
+    """The step stays in doubt, and the sentence shows what the result of a command looks like."""
+    hf = cut_off(lambda: command(["sh", "-c", "exit 3"], effect="once").exit_code)
+    with pytest.raises(
+        BadInput, match=r'sh#1 is a command: .*\{"exit_code": 0, "stdout": "", "stderr": ""\}'
+    ):
+        hf.settle("x", "sh", done=given)
+    hf.settle("x", "sh", done=CommandResult(("sh",), 0, "", "", 1.0))
+    assert hf.resume("x").result(30) == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "code"), [({"exit_code": 3, "stdout": "", "stderr": ""}, 3), (None, 0), ("done", 0), ({}, 0)]
+)
+def test_a_command_with_another_value_in_the_store_goes_on(cut_off, given, code):
+    """Releases that took any value left some in stores: what was settled as done counts as exit code 0 if it
+    names none."""
+    hf = cut_off(lambda: command(["sh", "-c", "exit 3"], effect="once").exit_code)
+    value = msgspec.Raw(codec.encode(given))
+    settled = c.SettleStep("x", "sh#1", "done", "ann", value, abandoned=True)
+    outside.command(hf._engine, "x", lambda state, live: settled)
+    assert hf.resume("x").result(30) == code
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,10 @@
 """Broken plans: every fault at once, each with its line, and nothing runs."""
 
+import msgspec
 import pytest
 
 from holdfast import plans
-from holdfast.errors import BadExpression, PlanFaults
+from holdfast.errors import BadExpression, NotFound, PlanFaults
 from holdfast.plans.expressions import Values, evaluate
 
 HEAD = "name: p\nsteps:\n"
@@ -117,6 +118,60 @@ def test_every_fault_is_told_with_its_line(name, tmp_path, monkeypatch):
     with pytest.raises(PlanFaults) as caught:
         plans.read(text)
     assert list(caught.value.faults) == found
+
+
+def test_one_line_is_a_path(tmp_path, monkeypatch):
+    """Whatever its name: a directory is not read as a text, and a file needs no suffix."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(NotFound, match=r"^\. cannot be read: Is a directory"):
+        plans.check(".")
+    with pytest.raises(NotFound, match=r"there is no file plan.txt"):
+        plans.check("plan.txt")
+    (tmp_path / "plan.json").write_text('{"name": "p", "steps": [{"id": "a", "run": "true"}]}')
+    assert plans.read("plan.json") == msgspec.structs.replace(
+        plans.read('{"name": "p", "steps": [{"id": "a", "run": "true"}]}'), source="plan.json"
+    )
+
+
+NO_ITEM = "this line has a box and is no item; write it as `- [ ] text`"
+CHECKLISTS = {
+    "no blank in the box": ("- [ ] a: `true`\n- [] b\n", [(2, 1, NO_ITEM)]),
+    "no blank before it": ("- [ ] a: `true`\n-[ ] b\n", [(2, 1, NO_ITEM)]),
+    "no blank behind it": ("- [ ] a: `true`\n  - [ ]b\n", [(2, 3, NO_ITEM)]),
+    "no words": ("- [ ] a: `true`\n- [ ]\n", [(2, 1, NO_ITEM)]),
+    "numbers, other bullets, none": (
+        "- [ ] a: `true`\n1. [ ] b\n• [ ] c\n[ ] d\n", [(2, 1, NO_ITEM), (3, 1, NO_ITEM), (4, 1, NO_ITEM)]
+    ),
+    "nothing else": ("# A\n- [] b\n", [(2, 1, NO_ITEM)]),
+    "two commands": (
+        "- [ ] a: `true` and `false`\n",
+        [(1, 1, "an item runs one command, and this has 2: give `false` an item of its own, "
+          "or write it without backticks")],
+    ),
+    "an open code block": (
+        "- [ ] a: `true`\n```\n- [ ] b\n",
+        [(2, 1, "the code block that begins here is not closed; items follow")],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHECKLISTS)
+def test_a_checklist_leaves_nothing_out_silently(name, tmp_path):
+    """A line that is meant as an item, and a command that would not run, are faults with their lines."""
+    text, expected = CHECKLISTS[name]
+    path = tmp_path / "list.md"
+    path.write_text(text)
+    assert [(one.line, one.column, one.text) for one in plans.check(path)] == expected
+
+
+def test_what_is_no_item_of_a_checklist(tmp_path):
+    """Ticked boxes in any spelling, links, references, code, and a command that is named twice."""
+    path = tmp_path / "list.md"
+    path.write_text(
+        "- [ ] a: `true`, again `true`\n- [x] b\n-[x] c\n- [X]d\n- [](x.md)\n- [ ]: x\n- [1] e\n"
+        "```\n- [] f\n- [ ] g\n```\n"
+    )
+    assert [step.id for step in plans.read(path).steps] == ["a-again"]
 
 
 def test_inputs_are_checked_with_the_file():

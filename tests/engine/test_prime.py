@@ -8,6 +8,7 @@ import pytest
 from holdfast import Holdfast, approval, step
 from holdfast.errors import BadInput
 from holdfast.project_type import project_type, project_types
+from holdfast.testing import FakeClock
 
 
 def section(text: str, title: str) -> list[str]:
@@ -18,6 +19,22 @@ def section(text: str, title: str) -> list[str]:
         (n for n, one in enumerate(lines[begin + 1 :], begin + 1) if not one.startswith("- ")), len(lines)
     )
     return lines[begin:end]
+
+
+def test_a_task_whose_lease_is_over_is_listed_once(open_hf):
+    """It is ready, with whose claim it was, and not in progress."""
+    clock = FakeClock()
+    hf = open_hf(clock=clock)
+    task = hf.tasks.create("dry kelp")
+    hf.tasks.claim(task.id, lease=60)
+    clock.advance(61)
+    text, actor = hf.prime(), hf.tasks.get(task.id).claim.actor
+    assert "Tasks in progress: none\n" in text
+    assert section(text, "Tasks that are ready") == [
+        "Tasks that are ready: 1",
+        f'- {task.id[:8]} "dry kelp" (priority 2), the claim of {actor} is over: '
+        f"holdfast task start {task.id[:8]}",
+    ]
 
 
 def test_a_newcomer_can_answer_from_the_text_alone(open_hf, act):

@@ -20,8 +20,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast, Retry, Secret, command, gather, parallel, step, workflow
-from holdfast.engine.execution import output_buffer
+from holdfast import Holdfast, Retry, Secret, command, gather, parallel, snapshot, step, workflow
+from holdfast.engine.execution import notices, output_buffer
+from holdfast.engine.execution.scope import InsideStep, current
 from holdfast.redaction import Redactor
 
 log = logging.getLogger("app.part")
@@ -685,6 +686,41 @@ def test_a_forked_child_opens_its_own(tmp_path):
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, "printed\nprinted\n"), done.stderr
     assert done.stderr == "WARNING:root:logged\n" * 2
+
+
+def test_callbacks_and_notices_are_no_output_of_a_step(tmp_path, monkeypatch):
+    """What `on_event` prints, and what Holdfast prints itself, is kept for no step, also where the thread of
+    a step's body calls it."""
+    written = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", written)
+    monkeypatch.setattr(logging.getLogger("holdfast"), "handlers", [logging.lastResort])
+    where: set[str] = set()
+
+    def on_event(event: Any) -> None:
+        inside = current.get()
+        if isinstance(inside, InsideStep):
+            where.add(inside.key)
+        print(event.type, file=sys.stderr)
+        log.warning("seen %s", event.type)
+
+    @step
+    def noticed() -> None:
+        print("before", file=sys.stderr)
+        logging.getLogger("holdfast").warning("a warning of ours")
+        notices.say_stopping()
+        print("after", file=sys.stderr)
+
+    def main() -> None:
+        snapshot()  # its body appends, and so delivers events
+        noticed()
+
+    (tmp_path / "files").mkdir()
+    with Holdfast(tmp_path / "home", workspace=tmp_path / "files", on_event=on_event) as hf:
+        play(hf, main)
+        assert kept(hf) == [("noticed#1", 1, "stderr", "before\nafter\n")]
+    assert where == {"snapshot#1"}
+    shown = written.getvalue()
+    assert all(text in shown for text in ("FilesSaved\n", "a warning of ours\n", "Ctrl-C: stopping"))
 
 
 def test_a_stream_can_be_used_as_a_file(tmp_path, capsys):

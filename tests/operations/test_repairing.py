@@ -147,6 +147,19 @@ def test_a_once_step_whose_outcome_is_lost_is_in_doubt(home: Path) -> None:
         assert hf.resume("second").result() == 20
 
 
+def test_a_lost_record_is_made_again_from_its_stream(home: Path) -> None:
+    """The record of a stream's creation; the report says where it came from, as it does for other events."""
+    whole = content(home)
+    (version,) = (row[0] for row in whole["@store"] if '"second"' in str(row[2]))
+    damage_event(home, "@store", version)
+    for backup in (home / "backups").iterdir():
+        backup.unlink()
+    report = Holdfast.repair_store(home)
+    assert report.ok and report.taken["the streams whose creation they record"] == 1
+    repaired = content(home)
+    assert repaired["@store"].pop()[1] == "StoreRepaired" and repaired == whole
+
+
 def test_a_deleted_database_comes_back_from_backup_and_journal(home: Path) -> None:
     """Runs as the backup has them, tasks as the journal has them."""
     tasks = {name: rows for name, rows in content(home).items() if name.startswith("@task/")}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -282,6 +283,14 @@ def test_links_close_no_cycle(hf: Holdfast) -> None:
         hf.tasks.unlink(ids[3], ids[0])
 
 
+def nested(levels: int) -> list[Any]:
+    """A list in a list, so many levels deep."""
+    value: list[Any] = []
+    for _ in range(levels - 1):
+        value = [value]
+    return value
+
+
 def bad(hf: Holdfast, task: str) -> list[tuple[str, Any]]:
     tasks = hf.tasks
     return [
@@ -291,6 +300,12 @@ def bad(hf: Holdfast, task: str) -> list[tuple[str, Any]]:
         ("priority 7", lambda: tasks.create("a", priority=7)),
         ("list of texts", lambda: tasks.create("a", labels="x")),
         ("JSON can carry", lambda: tasks.create("a", meta={"a": object()})),
+        ("at most 190 levels", lambda: tasks.create("a", meta={"a": nested(700)})),
+        ("at most 190 levels", lambda: tasks.create("a", meta={"a": nested(5000)})),
+        ("meta of a task is nested deeper than 190", lambda: tasks.edit(task, meta={"a": nested(190)})),
+        ("evidence of a task is nested deeper than 190", lambda: tasks.complete(task, evidence=nested(191))),
+        ("'a\\udcff' has bytes that are not UTF-8", lambda: tasks.create("a\udcff")),
+        ("has bytes that are not UTF-8", lambda: tasks.edit(task, meta={"\udcff": 1})),
         ("no task 'ffff", lambda: tasks.create("a", needs=["ffff"])),
         ("no time zone", lambda: tasks.create("a", due=__import__("datetime").datetime(2026, 1, 1))),
         ("no status", lambda: tasks.list("open")),
@@ -319,6 +334,35 @@ def test_bad_input_is_a_sentence_and_changes_nothing(hf: Holdfast) -> None:
             act()
         assert said in str(refused.value) and "\n" not in str(refused.value), said
     assert hf._store.tail() == before
+
+
+def test_an_open_file_is_imported_with_dates_as_people_write_them(hf: Holdfast) -> None:
+    """A date is local where it has no time zone, as for `--due`; microseconds stay what they are."""
+    at = datetime(2026, 12, 31, 11, tzinfo=UTC)
+    lines = [
+        {"name": "a", "due": "2026-12-31"},
+        {"name": "b", "due": "2026-12-31T12:00+01:00"},
+        {"name": "c", "due": int(at.timestamp()) * 1_000_000},
+        {"name": "d"},
+    ]
+    assert hf.tasks.import_(io.BytesIO("\n".join(map(json.dumps, lines)).encode())).created == 4
+    due = {task.name: task.due for task in hf.tasks.list()}
+    assert due == {"a": datetime(2026, 12, 31).astimezone(), "b": at, "c": at, "d": None}
+    for wrong in ("soon", "0001-01-01", "1969-12-31", -1, None):
+        file = io.BytesIO(json.dumps({"name": "e", "due": wrong}).encode())
+        with pytest.raises(BadInput, match=r"^line 1 of the file is wrong: due .* nothing was read in$"):
+            hf.tasks.import_(file)
+
+
+def test_the_deepest_meta_is_exported_and_imported(hf: Holdfast, tmp_path: Path) -> None:
+    """The bound leaves room for the events and the lines around a value."""
+    task = hf.tasks.create("a", meta={"a": nested(189)}).id
+    hf.tasks.edit(task, meta={"b": nested(189)})
+    hf.tasks.complete(task, evidence=nested(190))
+    hf.tasks.export(tmp_path / "tasks.jsonl")
+    with Holdfast(tmp_path / "other", durability="process") as other:
+        assert other.tasks.import_(tmp_path / "tasks.jsonl").created == 1
+        assert other.tasks.show(task).to_json() == hf.tasks.show(task).to_json()
 
 
 def test_what_is_recorded_has_no_secret(hf: Holdfast) -> None:

@@ -11,9 +11,17 @@ from pathlib import Path
 import pytest
 from tests.workspace.trees import Gardener, as_somebody
 
-from holdfast.errors import BadWorkspace, SnapshotNotFound, StoreFull, StoreReadOnly, WorkspaceError
+from holdfast.errors import (
+    BadWorkspace,
+    ContentsDamaged,
+    SnapshotNotFound,
+    StoreFull,
+    StoreReadOnly,
+    WorkspaceError,
+)
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.workspace.contents.batch import LARGE
+from holdfast.workspace.contents.pack import FOOTER, MAGIC
 from holdfast.workspace.snapshots import coverage, scan
 from holdfast.workspace.snapshots.snapshot import needed
 from holdfast.workspace.workspace import Workspace
@@ -393,6 +401,25 @@ def test_an_unknown_snapshot(workspace: Workspace, bad: str) -> None:
     """Is named."""
     with pytest.raises(SnapshotNotFound):
         workspace.tree(bad)
+
+
+@pytest.mark.parametrize("where", ["the content", "the table"])
+def test_a_damaged_snapshot(root: Path, tmp_path: Path, where: str) -> None:
+    """It is damaged, not unknown: the error names the snapshot and its pack."""
+    store = tmp_path / "store"
+    saved = Workspace(root, store).snapshot().id
+    (pack,) = store.rglob("*.pack")
+    data = bytearray(pack.read_bytes())
+    if where == "the content":
+        table, *_ = FOOTER.unpack(data[-FOOTER.size :])
+        data[len(MAGIC) : table] = bytes(table - len(MAGIC))
+    else:
+        data[-1] ^= 255
+    pack.chmod(0o600)
+    pack.write_bytes(data)
+    with pytest.raises(ContentsDamaged) as caught:
+        Workspace(root, store).tree(saved)
+    assert caught.value.what == (f"snapshot {saved}", f"pack {pack.name}")
 
 
 def test_without_permission(tmp_path: Path) -> None:

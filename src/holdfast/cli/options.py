@@ -23,6 +23,9 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
 
 json_object = click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 json_list = click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+quiet_option = click.option(
+    "-q", "--quiet", is_flag=True, help="Show neither steps nor what commands print, only the outcome."
+)
 no_files = click.option("--no-files", is_flag=True, help="Leave the files as they are.")
 partial = click.option(
     "--partial", is_flag=True, help="Continue without files whose saved content is damaged."

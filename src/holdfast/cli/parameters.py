@@ -11,6 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import msgspec
 
 from holdfast.errors import BadInput
+from holdfast.json_input import read_json
 
 _NOTHING: Any = object()
 _LISTS = (list, tuple, set, frozenset, Sequence, Iterable)
@@ -80,9 +81,10 @@ class Parameters:
 
 
 def value(text: str) -> Any:
-    """The value of a word: JSON if it parses, else the text itself."""
+    """The value of a word: JSON if it parses, else the text itself. Raises `BadInput` for JSON that is nested
+    too deeply."""
     try:
-        return msgspec.json.decode(text.encode("utf-8", "surrogateescape"))
+        return read_json(text.encode("utf-8", "surrogateescape"))
     except msgspec.DecodeError:
         return text
 

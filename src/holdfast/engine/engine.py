@@ -22,6 +22,7 @@ from holdfast.engine.execution.arguments import own_copies
 from holdfast.engine.execution.execution import Execution
 from holdfast.engine.execution.flusher import Flusher
 from holdfast.engine.execution.notices import say_stopping
+from holdfast.engine.execution.scope import current
 from holdfast.engine.files.workspaces import Files
 from holdfast.engine.outside.event_callback import EventCallback
 from holdfast.engine.outside.records import LogEvent
@@ -34,7 +35,7 @@ from holdfast.engine.runs import code as codes
 from holdfast.engine.runs import launching, recovery
 from holdfast.engine.runs.ancestry import Ancestry
 from holdfast.engine.runs.attaching import Attaching
-from holdfast.engine.runs.claim import ID_TAKEN, begin, claim, claim_fresh, claim_fresh_soon
+from holdfast.engine.runs.claim import ID_TAKEN, begin, check_creation, claim, claim_fresh, claim_fresh_soon
 from holdfast.engine.runs.code_location import Location
 from holdfast.engine.runs.follower import Follower
 from holdfast.engine.runs.lifecycle import in_one_piece
@@ -183,6 +184,15 @@ class Engine:
         claim_soon = partial(claim_fresh_soon, self, run, create, blobs) if self._owner is not None else None
         return launching.launch(self, run, workflow, (args, kwargs), claim_it, claim_soon)
 
+    def check_start(
+        self, workflow: AnyWorkflow, args: Sequence[Any], kwargs: dict[str, Any], run_id: str, task: str
+    ) -> None:
+        """Raise what `start` would raise with these arguments, and `RunExists` for a run that was started for
+        another task, as far as that can be known before anything is written."""
+        self._check_open()
+        create, _ = self.creation(workflow, args, kwargs, run_id, task=task)
+        check_creation(self, create)
+
     def run(
         self,
         workflow: AnyWorkflow,
@@ -305,7 +315,7 @@ class Engine:
         where = f"an argument of workflow {workflow.name}"
         value, blob, blobs = self.store_value((tuple(args), kwargs), where)
         code = self.location.record(code or codes.code_of_call(workflow, args, kwargs))
-        older = () if is_new else tuple(workflow.signature.older(args, kwargs))
+        older = () if is_new else codes.older_digests(workflow, args, kwargs)
         create = c.CreateRun(
             run_id, code, digested.digest, value, blob, older=older, task=task, budget=budget
         )
@@ -449,7 +459,7 @@ class Engine:
             interrupted = isinstance(sys.exception(), KeyboardInterrupt)
         if self._closed or os.getpid() != self._pid:
             return  # in a forked child there is nothing of its own to close
-        self._refuse_to_block_own_runs()
+        self.refuse_to_block_own_runs()
         self._closed = True
         self.attaching.close()  # a live run may wait for one that is attached
         self._wait_for_runs(self.stop("its Holdfast was closed"), interrupted=interrupted)
@@ -472,7 +482,12 @@ class Engine:
         with self.lock:
             self.left_open |= any(execution.left_behind for execution, _ in self.live.values())
 
-    def _refuse_to_block_own_runs(self) -> None:
+    def refuse_to_block_own_runs(self) -> None:
+        """Raises `WrongColour` where closing would wait for the code that closes."""
+        if os.getpid() != self._pid:
+            return
+        scope = current.get()
+        inside = None if scope is None else scope.execution
         mine = self.mailbox() if in_loop() else None
         with self.lock:
             live = [execution for execution, _ in self.live.values()]
@@ -484,7 +499,8 @@ class Engine:
                     f"closing waits for run {execution.id}, which runs in this very event loop: "
                     "open it with `async with Holdfast(...)`"
                 )
-            if execution.mailbox is None and execution.thread == threading.get_ident():
+            is_own_thread = execution.mailbox is None and execution.thread == threading.get_ident()
+            if execution is inside or is_own_thread:
                 raise WrongColour(f"closing waits for run {execution.id}, and is called from inside it")
 
     def release(self) -> None:

@@ -69,8 +69,16 @@ class TaskDeleted(TaskNotFound):
 class SessionNotFound(NotFound, LookupError):
     code = "session_not_found"
 
-    def __init__(self, session: str) -> None:
-        super().__init__(f"there is no session {session!r}; `holdfast session list` shows them")
+    def __init__(self, session: str, known: Sequence[str] = (), *, setting: bool = False) -> None:
+        """`setting`: the settings name it; `known` are the newest sessions that there are."""
+        why = f"there is no session {session!r}; `holdfast session list` shows them"
+        if setting:
+            there = f"the newest are {', '.join(known)}" if known else "it has none"
+            why = (
+                f"the setting `session` (HOLDFAST_SESSION) names {session!r}, and the store has no such "
+                f"session ({there}); unset it, or begin one with `holdfast session start`"
+            )
+        super().__init__(why)
         self.session = session
 
 

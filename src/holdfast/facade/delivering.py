@@ -66,7 +66,8 @@ class Delivering(Executing):
         budget    the budget that pays; without one, `default`
         max_usd   the most that the run may cost: a budget of its own, below that one
 
-        Raises `BadInput`, `AgentNotFound`, `TaskHeld`, `RunExists`.
+        Raises `BadInput`, `AgentNotFound`, `NotFound`, `TaskHeld`, `RunExists`. What is refused leaves
+        neither a task nor a budget.
         """
         if not goal.strip():
             raise BadInput("the goal is empty: describe in a sentence what is to be done")
@@ -96,22 +97,31 @@ class Delivering(Executing):
             workflow, args = _by_plan(plan, goal, options)
         elif is_new:
             self._find_agents(options)
+        engine = self._to_write()
+        # Whatever can be refused comes before the first write; of the writes, the claim comes first.
+        run_id = run_id or engine.mint_id()
+        engine.check_start(workflow, args, {}, run_id, task or "")
         if is_new:
-            run_id = run_id or self._to_write().mint_id()
+            self._check_budget(budget, max_usd)
             task = task or self._make_task(goal)
-            budget = self._limited(run_id, budget, max_usd)
         run_id = self._claimed_for(run_id, task)
-        return self._to_write().start(workflow, args, {}, run_id, task=task or "", budget=budget)
+        if is_new and max_usd is not None:
+            budget = self._limited(run_id, budget, max_usd)
+        return engine.start(workflow, args, {}, run_id, task=task or "", budget=budget)
 
-    def _limited(self, run_id: str, budget: str, max_usd: Decimal | None) -> str:
-        """The budget that pays: with a limit for this run, one of its own, below the one that is named."""
-        from holdfast.kernel.amounts import check_name
+    def _check_budget(self, budget: str, max_usd: Decimal | None) -> None:
+        """Raise `NotFound` for a budget that was never set, `BadInput` for what can be none."""
+        from holdfast.kernel.amounts import Amounts, check_name
         from holdfast.kernel.budget import DEFAULT
 
-        if budget:
-            self._budgets.get(check_name(budget))
-        if max_usd is None:
-            return budget
+        if budget and check_name(budget) != DEFAULT:
+            self._budgets.get(budget)
+        Amounts(usd=max_usd)
+
+    def _limited(self, run_id: str | None, budget: str, max_usd: Decimal) -> str:
+        """A budget of the run's own, below the one that is named."""
+        from holdfast.kernel.budget import DEFAULT
+
         name = f"run:{run_id}"
         self._budgets.set(name, usd=max_usd, parent=budget or DEFAULT)
         return name

@@ -54,7 +54,8 @@ class EvidenceNamespace(Namespace):
 
         Only `idempotent` and `workspace` commands run again. Others, and those that need a secret or an input
         that is not recorded, are `skipped`, with the reason; the evidence is `incomplete` then. Raises
-        `EvidenceNotFound`; `NotTrusted` for a store from somewhere else.
+        `EvidenceNotFound`; `StoreCorrupt` for a document that was changed in the store, before anything runs;
+        `NotTrusted` for a store from somewhere else.
         """
         from holdfast import wiring
         from holdfast.agents.evidence import reproducing

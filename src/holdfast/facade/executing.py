@@ -32,7 +32,7 @@ class Executing(Opened):
         """Start a run that executes in the background; durable when this returns.
 
         In a running event loop it returns at once: the run is durable, and `RunHeld` or `RunExists`
-        raised, at the first `await`.
+        raised, when its result is awaited; `await hf.aio.start(...)` waits until it is durable.
         """
         return self._to_write().start(workflow, args, kwargs)
 
@@ -59,9 +59,12 @@ class Executing(Opened):
         return WithId(self, None, None, _named(budget))
 
     def _claimed_for(self, run_id: str | None, task: str | None) -> str | None:
-        """The id of the run, for which the task is claimed now, if one is named."""
+        """The id of the run, for which the task is claimed now, if one is named. Raises `BadRunId` before
+        that."""
         if task is None:
             return run_id
+        if run_id is not None:
+            check_run_id(run_id)
         from holdfast.tracker.claiming import claim_for_run
 
         run_id = run_id or self._to_write().mint_id()

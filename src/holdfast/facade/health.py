@@ -34,11 +34,28 @@ def examine(home: str | None = None) -> Iterator[Check]:
         yield Check("trust", "bad", str(error), error.exit_code)
     except NotFound as error:
         yield Check("settings", "good", "no faults")
-        yield Check("store", "note", str(error))
+        yield _without_store(home, error)
     except HoldfastError as error:
         yield Check("store", "bad", str(error), error.exit_code)
     else:
         yield from _examine_place(place, None)
+
+
+def _without_store(home: str | None, error: NotFound) -> Check:
+    """There is none yet; unless a mirror is left that was written from one."""
+    try:
+        place = wiring.find_place({"home": home}, create=False, needs_store=False)
+        left = wiring.left_mirror(place)
+    except HoldfastError:
+        left = None
+    if left is None or not (left.is_copy or left.has_journal):
+        return Check("store", "note", str(error))
+    mirror = f"there is no store in {place.home}, and {left.directory} is the mirror of one"
+    if left.is_copy:
+        text = f"{mirror}: it is gone; {quoted(Way('repair'))} rebuilds what the mirror has"
+        return Check("store", "bad", text, StoreError.exit_code)
+    way = quoted(Way("repair", arguments={"from": str(left.journal)}))
+    return Check("store", "note", f"{mirror} that may not be yours; if it is, {way} rebuilds what it has")
 
 
 def examine_open(place: Place, store: SqliteStore) -> Iterator[Check]:
@@ -104,21 +121,26 @@ def _file(place: Place) -> Iterator[Check]:
         return  # opening it says what to do
     known = facts(path)
     if known.problems:
-        count = len(known.problems)
-        many = "1 problem" if count == 1 else f"{count:,} problems"
-        first = f"{many}, the first: {known.problems[0]}"
+        first = f"{_many(len(known.problems), 'problem')}, the first: {known.problems[0]}"
         advice = f"{quoted(Way('repair', arguments={'dry_run': True}))} says what can be saved"
         yield Check("integrity", "bad", f"{first}; {advice}", StoreError.exit_code)
+    elif (lost := wiring.lost_end(place)) is not None:
+        advice = f"{quoted(Way('repair', arguments={'dry_run': True}))} says what can be saved"
+        yield Check("integrity", "bad", f"{lost.what}; {advice}", StoreError.exit_code)
     else:
         way = quoted(Way("audit verify"))
         yield Check("integrity", "good", f"quick check found nothing; {way} checks the log")
     size = extent(path)
-    held = f"{amount(known.size)}, {size.streams} streams, {size.events} events"
+    held = f"{amount(known.size)}, {_many(size.streams, 'stream')}, {_many(size.events, 'event')}"
     yield Check("store", "good", f"{path} ({held})")
     schema = f"schema {known.schema}"
     if known.schema < known.newest_schema:
         schema += f", will be migrated to {known.newest_schema}"
     yield Check("sqlite", "good", f"{known.sqlite}, {schema}, journal {known.journal}")
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _owners(reader: Reader) -> Check:

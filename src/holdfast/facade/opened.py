@@ -72,6 +72,9 @@ class Opened:
         """The calls of `serve` that have not returned."""
         self._handed_over = False
         self._closed = False
+        self._close_lock = threading.Lock()
+        self._closed_by: int | None = None
+        """The thread that is closing it."""
         self._mirror_thread: DrainThread | None = None
         self._store: SqliteStore = wiring.open_store(place) if store is None else store
         self._reader = Reader(self._store, place.home, self._open_redactor)
@@ -156,15 +159,27 @@ class Opened:
         return self._reader.known(run_id)
 
     def _by(self, by: str | None) -> str:
-        """Who does it: the user, if no other name is given."""
-        return wiring.user() if by is None else by
+        """Who does it: the actor of the settings, or the user, if no other name is given."""
+        return wiring.actor(self._place) if by is None else by
 
     def close(self) -> None:
         """Stop the live runs at their next step boundary, release them, and close the store."""
         self._close()
 
     def _close(self, *, interrupted: bool | None = None) -> None:
-        """`interrupted`: as `Engine.close` has it."""
+        """`interrupted`: as `Engine.close` has it. Who comes second returns when the first has closed it."""
+        if self._opened_engine is not None:
+            self._opened_engine.refuse_to_block_own_runs()
+        if self._closed_by == threading.get_ident():
+            return  # from a signal handler: what it has interrupted closes
+        with self._close_lock:
+            self._closed_by = threading.get_ident()
+            try:
+                self._close_all(interrupted)
+            finally:
+                self._closed_by = None
+
+    def _close_all(self, interrupted: bool | None) -> None:
         if self._handed_over:
             return
         is_first, self._closed = not self._closed, True

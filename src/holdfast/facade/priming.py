@@ -47,7 +47,11 @@ _NEXT = (
 
 
 def _in_progress(hf: Tracking) -> Section:
-    found = hf.tasks.list("in_progress")
+    """Tasks whose claim still holds; one whose claim is dead is ready."""
+    from holdfast.tracker.claiming import lapsed
+
+    free = lapsed(hf._tracker)
+    found = [one for one in hf.tasks.list("in_progress") if one.id not in free]
     return Section(
         "Tasks in progress",
         tuple(_working(hf, one) for one in found[:_MOST]),
@@ -67,15 +71,21 @@ def _working(hf: Tracking, task: Task) -> str:
     if held.run:
         return line(f"{_named(task)}, run {held.run}{decided}: holdfast show {held.run}")
     until = "" if held.until is None else f" until {held.until:%Y-%m-%d %H:%M} UTC"
-    action = "resume" if held.actor == hf._tracker.author().by else "show"
+    action = "resume" if held.actor == hf._tracker.actor().by else "show"
     return line(f"{_named(task)}, {held.actor}{until}{decided}: holdfast task {action} {id}")
+
+
+def _lapsed(task: Task) -> str:
+    """Whose dead claim a task that is ready has."""
+    held = task.claim
+    return "" if held is None else f", the claim of {f'run {held.run}' if held.run else held.actor} is over"
 
 
 def _ready(hf: Tracking) -> Section:
     from holdfast.tracker.claiming import count_ready
 
     found = hf.tasks.ready(_MOST)
-    lines = tuple(line(f"{_named(one)}: holdfast task start {one.id[:8]}") for one in found)
+    lines = tuple(line(f"{_named(one)}{_lapsed(one)}: holdfast task start {one.id[:8]}") for one in found)
     return Section("Tasks that are ready", lines, count_ready(hf._tracker), "holdfast task ready")
 
 

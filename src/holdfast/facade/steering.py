@@ -107,14 +107,16 @@ class Steering(Opened):
         fail: str | None = None,
         by: str | None = None,
     ) -> str:
-        """Settle a step in doubt: `done=VALUE`, `retry=True` or `fail="why"`; returns the step's key."""
+        """Settle a step in doubt: `done=VALUE`, `retry=True` or `fail="why"`; returns the step's key. For a
+        command, VALUE is a `CommandResult` or a dict with its `exit_code`; raises `BadInput` for another."""
         if (done is not UNSET) + retry + (fail is not None) != 1:
             raise BadInput("settle takes exactly one of done=VALUE, retry=True, fail='why'")
         from holdfast.engine.outside.settling import settle
+        from holdfast.engine.primitives.command_settlement import settled_result
 
         outcome: Literal["done", "retry", "fail"] = (
             "retry" if retry else "fail" if fail is not None else "done"
         )
         value = None if done is UNSET else done
         engine, known = self._to_write(), self._known(run_id)
-        return settle(engine, known, step, outcome, value, fail or "", self._by(by))
+        return settle(engine, known, step, outcome, value, fail or "", self._by(by), settled_result)

@@ -95,9 +95,11 @@ class Storeless:
         directory = wiring.backup_directory(place)
         chosen = None if backup is None else source_of(os.fspath(backup), directory)
         if not wiring.had_store(place.home) and chosen is None and not find(directory):
-            raise NotFound(
-                f"there is no store in {place.home}, and no backup of one; there is nothing to repair"
-            )
+            _refuse_without_copy(place)
+        if not place.home.exists():
+            if dry_run:
+                return _gone(place)
+            place = wiring.find_place(flags)
         report = wiring.repair_store(
             place, chosen, microseconds(datetime.now(UTC)), dry_run=dry_run, progress=on_progress or silent
         )
@@ -156,6 +158,29 @@ class Storeless:
         ]
 
 
+def _refuse_without_copy(place: wiring.Place) -> None:
+    """Raise `NotFound` if there is neither a store nor a backup, and the mirror is none that it can be
+    rebuilt from."""
+    left = wiring.left_mirror(place)
+    if left is None or not (left.is_copy or left.has_journal):
+        raise NotFound(f"there is no store in {place.home}, and no backup of one; there is nothing to repair")
+    if not left.is_copy:
+        way = quoted(Way("repair", arguments={"from": str(left.journal)}))
+        raise NotFound(
+            f"there is no store in {place.home}, and the journal {left.journal} cannot be proven to be of "
+            f"one that was there: it may have come with the directory. If it is yours, {way} rebuilds tasks, "
+            "links, sessions and memory from it"
+        )
+
+
+def _gone(place: wiring.Place) -> RepairReport:
+    """The report of a dry run for a store whose directory is gone."""
+    from holdfast.operations.repairing.report import Finding, RepairReport
+
+    what, action = "it is gone, with its directory", "the log is written anew from its other copies"
+    return RepairReport(place.home, True, (Finding(project.DATABASE, what, action),))
+
+
 def _mirrored(cls: Any, place: wiring.Place, report: RepairReport) -> RepairReport:
     """The report with the files of the mirror that are damaged. Unless nothing is to be changed, they are
     made again from the log; what is there is kept aside. `cls` is the class `Holdfast`."""
@@ -170,8 +195,14 @@ def _mirrored(cls: Any, place: wiring.Place, report: RepairReport) -> RepairRepo
     if not report.dry_run and (faults or report.taken):
         with cls.at(place, finish=False) as hf:
             hf.mirror_rebuild()
-    action = "the mirror is made again from the log; the file is kept beside it"
-    found = (Finding(one.path, f"the file of the mirror is {one.fault}", action) for one in faults)
+    action = "the mirror is made again from the log"
+    kept = f"{action}; the file is kept beside it"
+    found = (
+        Finding(
+            one.path, f"the file of the mirror is {one.fault}", action if one.fault == "missing" else kept
+        )
+        for one in faults
+    )
     return msgspec.structs.replace(report, findings=(*report.findings, *found))
 
 

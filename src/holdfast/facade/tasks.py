@@ -168,7 +168,7 @@ class Tasks(Namespace):
 
         rows = self._holdfast._store.tasks(TaskFilter(status=("in_progress",)))
         held = [(row.fields.claim.at, row) for row in rows if row.fields.claim and not row.fields.claim.run]
-        session = self._holdfast._tracker.author().session
+        session = self._holdfast._tracker.actor().session
         own = [one for one in held if session and one[1].session == session]
         _, found = max(own or held, key=lambda one: one[0], default=(0, None))
         return None if found is None else Task.of(found)
@@ -456,7 +456,7 @@ class Tasks(Namespace):
     @blocking
     def export(self, path: str | os.PathLike[str] | IO[bytes]) -> int:
         """Write all tasks with their histories and links to a file, a JSON object on each line; returns how
-        many lines. The file is replaced as a whole or not at all."""
+        many lines. The file is replaced as a whole or not at all; one that is open is written to."""
         from pathlib import Path
 
         from holdfast.durable_file import replace_file
@@ -472,14 +472,16 @@ class Tasks(Namespace):
         return len(whole)
 
     @blocking
-    def import_(self, path: str | os.PathLike[str]) -> Imported:
+    def import_(self, path: str | os.PathLike[str] | IO[bytes]) -> Imported:
         """Import tasks from a file that `export` wrote, or with an object like `{"name": "..."}` on each
-        line. The whole file is checked first: `BadInput` names a wrong line, and nothing is imported."""
+        line; `path` may be an open file. The whole file is checked first: `BadInput` names a wrong line, and
+        nothing is imported."""
         from pathlib import Path
 
         from holdfast.tracker.exchange import import_
 
-        return import_(self._holdfast._open_tracker(), Path(path))
+        source = Path(path) if isinstance(path, (str, os.PathLike)) else path
+        return import_(self._holdfast._open_tracker(), source)
 
     def _say(self, id: str, text: str, decide: Callable[[TaskState, str, Author], e.Event | None]) -> Task:
         """A change with a text, which is redacted before it is recorded."""

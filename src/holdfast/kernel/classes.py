@@ -35,6 +35,7 @@ _recorded: dict[str, str] = {
 """Module → the name under which its classes are recorded. Classes of ours keep the one that they had first:
 another one would change the digests of arguments in old histories."""
 _aliases: dict[str, str] = {recorded: actual for actual, recorded in _recorded.items()}
+_recorded["__mp_main__"] = "__main__"  # the same module, in a process that `multiprocessing` has spawned
 
 Alias = tuple[str, str]
 _here: ContextVar[Alias | None] = ContextVar("holdfast_alias", default=None)
@@ -52,8 +53,8 @@ def alias_module(recorded: str, actual: str) -> None:
 
 
 def enter_alias(recorded: str, actual: str) -> Token[Alias | None]:
-    """In this context, classes recorded under `recorded` are those of `actual`: one process may continue
-    with the runs of several scripts, and each was `__main__`."""
+    """In this context, classes recorded under `recorded` are those of `actual`, and those of `actual` are
+    recorded so: one process may continue with the runs of several scripts, and each was `__main__`."""
     return _here.set((recorded, actual))
 
 
@@ -71,7 +72,9 @@ def _module_of(recorded: str) -> str:
 
 def name_of(cls: type) -> str:
     """The name a class is recorded under; it is not checked that the name leads back to it."""
-    module = cls.__module__
+    module, alias = cls.__module__, _here.get()
+    if alias is not None and alias[1] == module:
+        return f"{alias[0]}:{cls.__qualname__}"
     return f"{_recorded.get(module, module)}:{cls.__qualname__}"
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.errors import BadInput, ClaimLost, Refused, TaskHeld
+from holdfast.json_input import MAX_LEVELS, is_deeper
 from holdfast.kernel.author import Author
 from holdfast.kernel.task import (
     EDITABLE,
@@ -260,7 +261,7 @@ _LAST_TIME: Final = 253_402_300_799_999_999
 def check_time(what: str, at: Any) -> None:
     """Raise `BadInput` for what is no time in microseconds."""
     if not isinstance(at, int) or isinstance(at, bool) or not 0 <= at <= _LAST_TIME:
-        raise BadInput(f"{what} {at!r:.60} is no time: it is in microseconds, and at most the year 9999")
+        raise BadInput(f"{what} {at!r:.60} is no time: it is in microseconds, from 1970 to the year 9999")
 
 
 def check_state(state: TaskState) -> None:
@@ -290,6 +291,8 @@ def _check_texts(name: str, value: Any) -> None:
 
 
 def _check_size(name: str, value: Any) -> None:
+    if is_deeper(value):
+        raise BadInput(f"the {name} of a task is nested deeper than {MAX_LEVELS} levels")
     _check_length(name, msgspec.json.encode(value).decode())
 
 

@@ -94,7 +94,7 @@ def _replay(engine: Engine, run_id: str, state: RunState) -> Replay:
     try:
         workflow = load_code(engine, run_id, state.code)
         state.code = engine.location.now(state.code)
-        alias = codes.enter(state.code)
+        alias = codes.enter(state.code, workflow)
         args, kwargs = engine.load_value(state.args, state.args_blob)
     except CodeNotFound as error:
         return Replay(run_id, name, "unloadable", why=error.why)
@@ -182,7 +182,7 @@ class _Playback(Execution):
             return
         if self.error is None:
             self._look_for_more(lambda: self.check_all_visited(counters))
-        self._look_for_more(self.check_history_left)
+        self._look_for_more(lambda: self.check_history_left(self.error))
 
     def _look_for_more(self, check: Callable[[], None]) -> None:
         try:

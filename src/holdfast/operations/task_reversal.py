@@ -25,6 +25,11 @@ class _Move(NamedTuple):
     then: t.TaskState | None
 
     @property
+    def name(self) -> str:
+        """Its name after the move."""
+        return (self.now if self.then is None else self.then).fields.name
+
+    @property
     def change(self) -> str:
         if self.then is None:
             return "archived"
@@ -65,7 +70,7 @@ class TaskReversal:
             self._look(t.task_of(stream), store.load(stream), undone.get(t.task_of(stream)))
 
     def plan(self) -> PartBack:
-        changes = [PartChange(one.task, one.now.fields.name, one.change) for one in self._moves]
+        changes = [PartChange(one.task, one.name, one.change) for one in self._moves]
         return PartBack(tuple(changes), tuple(self._kept))
 
     def sources(self) -> Sequence[Source]:

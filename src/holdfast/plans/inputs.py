@@ -7,7 +7,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from holdfast.errors import BadInput, NotFound
+from holdfast.json_input import read_json
 from holdfast.plans.faults import Fault, nearest
 from holdfast.plans.model import Plan
 
@@ -85,8 +88,8 @@ def parse_inputs(plan: Plan | None, pairs: Iterable[str], file: str | Path | Non
 
 def _value(text: str) -> Any:
     try:
-        value = json.loads(text)
-    except ValueError:
+        value = read_json(text)
+    except (ValueError, msgspec.DecodeError):
         return text
     return text if type(value) in (int, float) and json.dumps(value) != text.strip() else value
 

@@ -16,7 +16,7 @@ from holdfast.plans.model import Plan
 def plan_budget(plan: Plan) -> AbstractContextManager[None]:
     """The budget `run:ID` of the run that executes the plan, if the plan has limits; `plan:ID` if the run was
     started with limits of its own, so that both count. It is a part of the budget that the run was started
-    with. It is set when something is first reserved in it, so that limits
+    with. It is set when a step first asks to reserve in it, so that limits
     which a person has raised since stay raised."""
     scope = current.get()
     if not plan.budget or type(scope) is not Scope:

@@ -63,7 +63,8 @@ def check(
 
 
 def _is_path(source: str | os.PathLike[str]) -> bool:
-    return not isinstance(source, str) or ("\n" not in source and source.strip().endswith(SUFFIXES))
+    """Anything but a text of more than one line. A mapping in braces, and nothing at all, are no paths."""
+    return not isinstance(source, str) or ("\n" not in source and source.strip()[:1] not in ("", "{"))
 
 
 def _read(
@@ -182,11 +183,13 @@ class _PlanReader:
             from holdfast.plans.checklist import as_document
 
             try:
-                root, checklist = as_document(self._text, Path(self._shown).stem)
+                root, checklist, faults = as_document(self._text, Path(self._shown).stem)
             except Unreadable as error:
                 self.faults.add(error, error.text)
                 return None
-            found = self._plan(root)
+            for one in faults:
+                self.faults.add(one, one.text)
+            found = None if root is None else self._plan(root)
             return None if found is None else msgspec.structs.replace(found, checklist=checklist)
         try:
             node, twice = document.parse(self._text)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast.errors import BadInput
+from holdfast.json_input import read_json
 from holdfast.workspace.fs.lock_safe_open import beginning
 
 _MOST = 256 << 10
@@ -55,8 +57,8 @@ def _tests(root: Path) -> str:
 
 def _has_npm_test(path: Path) -> bool:
     try:
-        script = msgspec.json.decode(_text(path) or "{}")["scripts"]["test"]
-    except (msgspec.DecodeError, KeyError, TypeError):
+        script = read_json(_text(path) or "{}")["scripts"]["test"]
+    except (BadInput, msgspec.DecodeError, KeyError, TypeError):
         return False
     return isinstance(script, str) and "no test specified" not in script
 

@@ -130,7 +130,7 @@ class Workers:
         key = _Key(
             self._interpreters.choose(run_id, now.interpreter),
             now.cwd or os.getcwd(),
-            str(Path(now.script).parent) if now.script else now.place,
+            _directory(now),
             run_id if run_id in self._alone else "",
         )
         for _ in range(_TRIES):
@@ -344,6 +344,13 @@ class _Asked:
     def __init__(self) -> None:
         self.taken = False
         self.reply: Future[dict[str, Any]] = Future()
+
+
+def _directory(code: Code) -> str:
+    """The directory of the code: the one of its script, or the one that its module is imported from."""
+    if code.script and not code.module:
+        return str(Path(code.script).parent)
+    return ("" if code.argv else code.directory) or code.cwd
 
 
 def _ended(run_id: str, where: str, code: int) -> str:

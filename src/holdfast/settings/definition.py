@@ -87,10 +87,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     actor: Annotated[
         _Text | None,
-        Meta(description="The name under which this process works on tasks; without one, the user's."),
+        Meta(
+            description="The name under which this process acts: on tasks, runs, gates, operations and "
+            "budgets; without one, the user's."
+        ),
     ] = None
     session: Annotated[
-        _Text | None, Meta(description="The session that this process's work on tasks belongs to.")
+        _Text | None,
+        Meta(description="The session, which must exist, that this process's work on tasks belongs to."),
     ] = None
     recover_limit: Annotated[int, Meta(ge=1, description="How many runs `recover` drives at once.")] = 8
     flush_after_ms: Annotated[

@@ -71,6 +71,11 @@ def count_ready(tracker: Tracker) -> int:
     return tracker.store.count_ready_tasks() + len(_dead(tracker))
 
 
+def lapsed(tracker: Tracker) -> set[str]:
+    """The ids of tasks in progress whose claim is dead: they can be claimed."""
+    return {row.id for row in _dead(tracker)}
+
+
 def _dead(tracker: Tracker) -> list[TaskRow]:
     """Tasks whose claim is dead."""
     return [row for row in tracker.store.claimed_tasks() if _is_free(tracker, row)]

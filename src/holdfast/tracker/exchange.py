@@ -2,19 +2,23 @@
 
 The first line is `{"holdfast": "tasks", "format": 1}`. A task is `{"task": ID, "name", "status", "events":
 [...]}`: its whole history, so that what is read in is what was written out. A link is `{"link": [TASK, ON,
-KIND]}`. A line from elsewhere needs no id and no events: `{"name": "..."}` with the fields of `create`.
+KIND]}`. A line from elsewhere needs no id and no events: `{"name": "..."}` with the fields of `create`; its
+`due` is a date, or microseconds.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, Any
 
 import msgspec
 
+from holdfast.clock import microseconds, read_date
 from holdfast.errors import BadInput, HoldfastError
+from holdfast.json_input import WRAPPED_LEVELS, read_json
 from holdfast.kernel import events as e
 from holdfast.kernel import links, task_rules
 from holdfast.kernel import task as tasks
@@ -73,17 +77,18 @@ class _Line(msgspec.Struct, frozen=True):
     after a crash."""
 
 
-def import_(tracker: Tracker, path: Path) -> Imported:
+def import_(tracker: Tracker, source: Path | IO[bytes]) -> Imported:
     """Read a file in. The whole file is checked before anything is written: `BadInput` names the first wrong
     line. A task that is here already gets the events that it lacks, if its history here is the beginning of
     that in the file; otherwise it stays as it is. Raises `TaskDeleted` for one that was deleted here."""
-    found, wanted = _read(tracker, path)
+    file = str(source if isinstance(source, Path) else getattr(source, "name", "the file"))
+    found, wanted = _read(tracker, source, file)
     known = set(tracker.store.task_ids("", _ALL))
     for one in found:
         if one.task not in known and tracker.store.deleted(tasks.stream_of(one.task)) is not None:
             raise missing(tracker.store, one.task)
-    _refuse_unknown(path, wanted, known | {one.task for one in found})
-    _refuse_wrong(path, [*tracker.store.all_links(), *(link for _, link in wanted)])
+    _refuse_unknown(file, wanted, known | {one.task for one in found})
+    _refuse_wrong(file, [*tracker.store.all_links(), *(link for _, link in wanted)])
     counts = [0, 0, 0]
     changed: set[str] = set()
     for start in range(0, len(found), _AT_ONCE):
@@ -96,7 +101,7 @@ def import_(tracker: Tracker, path: Path) -> Imported:
 
         tracker.store.command_all([Source(tasks.stream_of(one.task)) for one in some], decide)
     created, extended, kept = counts
-    added = _import_links(tracker, path, [link for _, link in wanted])
+    added = _import_links(tracker, file, [link for _, link in wanted])
     rows = tracker.store.tasks(TaskFilter(archived=True)) if changed else []
     checks = sum(len(row.fields.checks) for row in rows if row.id in changed)
     return Imported(created, extended, kept, added, checks)
@@ -116,13 +121,13 @@ def _added(one: _Line, here: Sequence[Recorded], counts: list[int]) -> Decision:
     return Decision(tasks.KIND, one.events[len(there) :])
 
 
-def _import_links(tracker: Tracker, path: Path, wanted: Sequence[LinkRow]) -> int:
+def _import_links(tracker: Tracker, file: str, wanted: Sequence[LinkRow]) -> int:
     """Add the links that are not there, in one commit; how many. If others link meanwhile, look again."""
     author = tracker.author()
     while True:
         version = tracker.store.is_linked("", "", "blocks")[0]
         here = tracker.store.all_links()
-        _refuse_wrong(path, [*here, *wanted])
+        _refuse_wrong(file, [*here, *wanted])
         missing = dict.fromkeys(wanted)
         for link in here:
             missing.pop(link, None)
@@ -133,18 +138,20 @@ def _import_links(tracker: Tracker, path: Path, wanted: Sequence[LinkRow]) -> in
             return len(new)
 
 
-def _read(tracker: Tracker, path: Path) -> tuple[list[_Line], list[tuple[int, LinkRow]]]:
+def _read(
+    tracker: Tracker, source: Path | IO[bytes], file: str
+) -> tuple[list[_Line], list[tuple[int, LinkRow]]]:
     found: list[_Line] = []
     wanted: list[tuple[int, LinkRow]] = []
     seen: set[str] = set()
     author = tracker.author()
     try:
-        with path.open("rb") as file:
-            for number, text in enumerate(file, 1):
+        with nullcontext(source) if not isinstance(source, Path) else source.open("rb") as lines:
+            for number, text in enumerate(lines, 1):
                 if not text.strip():
                     continue
                 try:
-                    line = msgspec.json.decode(text)
+                    line = read_json(text, WRAPPED_LEVELS)
                     if not isinstance(line, dict):
                         raise BadInput("it is no JSON object")
                     if "holdfast" in line:
@@ -159,10 +166,10 @@ def _read(tracker: Tracker, path: Path) -> tuple[list[_Line], list[tuple[int, Li
                         found.append(one)
                 except (HoldfastError, msgspec.MsgspecError, UnicodeDecodeError) as error:
                     raise BadInput(
-                        f"line {number} of {path} is wrong: {error}; nothing was read in"
+                        f"line {number} of {file} is wrong: {error}; nothing was read in"
                     ) from None
     except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror}") from None
+        raise BadInput(f"{file} cannot be read: {error.strerror}") from None
     return found, wanted
 
 
@@ -186,6 +193,8 @@ def _task(tracker: Tracker, line: dict[str, Any], number: int, author: Author) -
         raise BadInput(f"{id!r} is no UUID")
     if "events" not in line:
         fields = {name: value for name, value in line.items() if name != "task"}
+        if isinstance(fields.get("due"), str):
+            fields["due"] = _due(fields["due"])
         made = task_rules.create(tracker.redacted(fields), author)
         return _Line(id, [new_event(made, tracker.clock.now_us())], not line.get("task"))
     events = []
@@ -200,6 +209,16 @@ def _task(tracker: Tracker, line: dict[str, Any], number: int, author: Author) -
     if not events:
         raise BadInput("it has no events")
     return _Line(id, events)
+
+
+def _due(text: str) -> int:
+    """Microseconds; a line from elsewhere may have the date as `task create --due` takes it."""
+    try:
+        return microseconds(read_date(text))
+    except ValueError:
+        raise BadInput(
+            f"due {text!r:.60} is no date; write 2026-01-31, 2026-01-31T12:00, or microseconds"
+        ) from None
 
 
 def _event(tracker: Tracker, version: int, one: Any) -> tuple[e.Event, int]:
@@ -227,29 +246,29 @@ def _is_uuid(text: str) -> bool:
         return False
 
 
-def _refuse_unknown(path: Path, wanted: Iterable[tuple[int, LinkRow]], known: set[str]) -> None:
+def _refuse_unknown(file: str, wanted: Iterable[tuple[int, LinkRow]], known: set[str]) -> None:
     for number, link in wanted:
         for one in (link.task, link.on):
             if one not in known:
                 raise BadInput(
-                    f"line {number} of {path} is wrong: there is no task {one} in the file or in the store; "
+                    f"line {number} of {file} is wrong: there is no task {one} in the file or in the store; "
                     "nothing was read in"
                 )
 
 
-def _refuse_wrong(path: Path, all_links: Sequence[LinkRow]) -> None:
+def _refuse_wrong(file: str, all_links: Sequence[LinkRow]) -> None:
     """Raise if the links of the file and those of the store do not fit."""
-    _refuse_cycle(path, all_links)
+    _refuse_cycle(file, all_links)
     parents: dict[str, str] = {}
     for link in all_links:
         if link.kind == "parent" and parents.setdefault(link.task, link.on) != link.on:
             raise BadInput(
-                f"{path} gives task {link.task} a second parent, {link.on}; it has {parents[link.task]}; "
+                f"{file} gives task {link.task} a second parent, {link.on}; it has {parents[link.task]}; "
                 "nothing was linked"
             )
 
 
-def _refuse_cycle(path: Path, all_links: Iterable[LinkRow]) -> None:
+def _refuse_cycle(file: str, all_links: Iterable[LinkRow]) -> None:
     """Raise if the links of the file and those of the store close a cycle."""
     for kind in links.ACYCLIC:
         on: dict[str, list[str]] = {}
@@ -270,6 +289,6 @@ def _refuse_cycle(path: Path, all_links: Iterable[LinkRow]) -> None:
         if done < len(waits):
             left = sorted(task for task, count in waits.items() if count)
             raise BadInput(
-                f"the links of kind {kind!r} in {path} close a cycle with those that are here, among "
+                f"the links of kind {kind!r} in {file} close a cycle with those that are here, among "
                 f"{', '.join(left[:5])}; nothing was read in"
             )

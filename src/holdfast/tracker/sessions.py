@@ -13,7 +13,7 @@ from holdfast.tracker.tracker import Tracker
 
 def start(tracker: Tracker, actor: str | None = None) -> str:
     """Begin a session; returns its id."""
-    author = tracker.author()
+    author = tracker.actor()
     name = tracker.redacted(actor or author.by)
     session = tracker.new_id(author, f"session {name}")
     event = sessions.SessionStarted(name, author)
@@ -30,7 +30,7 @@ def start(tracker: Tracker, actor: str | None = None) -> str:
 def end(tracker: Tracker, session: str, summary: str = "") -> None:
     """End a session. Raises `SessionNotFound`, and `Refused` if it is over."""
     task_rules.check({"summary": summary})
-    text, author = tracker.redacted(summary), tracker.author()
+    text, author = tracker.redacted(summary), tracker.actor()
 
     def decide(recorded: Sequence[Recorded]) -> Decision:
         state = sessions.fold(recorded)
@@ -53,5 +53,16 @@ def open_session(store: Store, actor: str) -> str:
     return ""
 
 
+def exists(store: Store, session: str) -> bool:
+    """Whether there is a session with this whole id, open or not."""
+    return store.session_ids(session, 1) == [session]  # in order, so a whole id comes before longer ones
+
+
+def newest(store: Store) -> list[str]:
+    """The ids of the last sessions, to name them."""
+    return [row.id for row in store.sessions(_NAMED)]
+
+
+_NAMED = 5
 _LOOKED_AT = 50
 """How many sessions are looked at: one that is older and still open was forgotten."""

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast.clock import Clock
-from holdfast.errors import BadInput, TaskDeleted, TaskNotFound
+from holdfast.errors import BadInput, TaskDeleted, TaskNotFound, not_text
+from holdfast.json_input import MAX_LEVELS, WRAPPED_LEVELS, is_deeper
 from holdfast.kernel import events as e
 from holdfast.kernel import task as tasks
 from holdfast.kernel.author import NOBODY, Author
@@ -31,6 +32,8 @@ class Tracker(NamedTuple):
     root        the directory in which checks run
     allow_code  raises `NotTrusted` where the store's checks may be of others
     asked       how often the attempt of the step around has asked with this text before
+    acting      the author, for reading and for sessions themselves: in no session, if the store lacks the one
+                that the settings name, where `author` raises `SessionNotFound`
     """
 
     store: Store
@@ -40,6 +43,11 @@ class Tracker(NamedTuple):
     root: Path
     allow_code: Callable[[], None]
     asked: Callable[[str], int] = _never
+    acting: Callable[[], Author] | None = None
+
+    def actor(self) -> Author:
+        """Who acts, whether or not the session of the settings exists."""
+        return self.author() if self.acting is None else self.acting()
 
     def new_id(self, author: Author, content: str) -> str:
         """The id of what the author makes now. In a step it follows from the step and the content: a step
@@ -61,12 +69,20 @@ class Tracker(NamedTuple):
         return any(is_it(event) and author.is_step_of(getattr(event, "author", NOBODY)) for event in recorded)
 
     def redacted(self, value: Any) -> Any:
-        """The value as it is recorded: JSON without secrets. Raises `BadInput` for what JSON cannot carry."""
+        """The value as it is recorded: JSON without secrets. Raises `BadInput` for what JSON cannot carry
+        and for what is nested too deeply."""
         try:
             plain = msgspec.to_builtins(value, str_keys=True)
             msgspec.json.encode(plain)
+            is_too_deep = is_deeper(plain, WRAPPED_LEVELS)
+        except RecursionError:
+            is_too_deep = True
+        except UnicodeEncodeError as error:
+            raise BadInput(not_text(error.object)) from None
         except (TypeError, ValueError, msgspec.MsgspecError) as error:
             raise BadInput(f"only what JSON can carry is kept with a task: {error}") from None
+        if is_too_deep:
+            raise BadInput(f"what is kept with a task is nested at most {MAX_LEVELS} levels deep")
         return self.redactor().redact_value(plain)
 
     def load(self, task: str) -> TaskState:

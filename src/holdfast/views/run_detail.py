@@ -280,8 +280,11 @@ class RunDetail(RunInfo, frozen=True, dict=True):
             yield self._resume(self._after_a_crash())
         elif self.status == "failed":
             again = _listed(self.state.failed_steps)
-            workflow = "runs the workflow again, with the recorded steps as they are"
-            yield self._resume(f"tries {again} again" if again else workflow)
+            if again:
+                yield self._resume(f"tries {again} again")
+            else:
+                workflow = "runs the workflow again, with the recorded steps as they are"
+                yield from self._ways_to_deliver() or [self._resume(workflow)]
         elif self.status == "needs_attention":
             yield self._resume("once that is put right")
         elif self.status == "waiting":
@@ -309,6 +312,16 @@ class RunDetail(RunInfo, frozen=True, dict=True):
 
     def _resume(self, effect: str) -> Way:
         return Way("resume", self.id, {}, effect)
+
+    def _ways_to_deliver(self) -> Sequence[Way]:
+        """Of a delivery that was sent back too often: `resume` would fail alike, a rewind goes back."""
+        if self.state.error is None or not self.is_delivery:
+            return ()
+        from holdfast.errors import NotDelivered
+        from holdfast.kernel.failure import rebuild
+
+        error = rebuild(self.state.error)
+        return error.ways if isinstance(error, NotDelivered) else ()
 
     def _show_all(self, effect: str) -> Way:
         return Way("show", self.id, {"all": True}, effect)

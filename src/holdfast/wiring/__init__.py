@@ -30,7 +30,7 @@ from holdfast.wiring.place_mirror import (
     restore_pointer,
     why_no_mirror,
 )
-from holdfast.wiring.place_repair import repair_store
+from holdfast.wiring.place_repair import left_mirror, lost_end, repair_store
 from holdfast.wiring.place_trust import (
     doubted_settings,
     refuse_foreign_code,
@@ -40,13 +40,14 @@ from holdfast.wiring.place_trust import (
     untrusted,
     untrusted_agents,
 )
-from holdfast.wiring.tracker_author import code_here, open_tracker, user
+from holdfast.wiring.tracker_author import actor, code_here, open_tracker
 
 __all__ = [
-    "Place", "back_up", "backup_directory", "code_here", "doubted_settings", "drain_mirror", "find_location",
-    "find_place", "had_store", "keep_to_quota", "mirror_directory", "open_engine", "open_files",
-    "open_mirror", "open_redactor", "open_store", "open_tracker", "place_of_run", "quota_of",
+    "Place", "actor", "back_up", "backup_directory", "code_here", "doubted_settings", "drain_mirror",
+    "find_location", "find_place", "had_store", "keep_to_quota", "left_mirror", "lost_end",
+    "mirror_directory", "open_engine", "open_files", "open_mirror", "open_redactor", "open_store",
+    "open_tracker", "place_of_run", "quota_of",
     "refuse_foreign_code", "refuse_untrusted_delivery", "repair_store", "restore_backup",
-    "restore_pointer", "schema_version", "token_of", "trust_store", "untrusted", "untrusted_agents", "user",
+    "restore_pointer", "schema_version", "token_of", "trust_store", "untrusted", "untrusted_agents",
     "warn_of_other_store", "why_no_mirror",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from holdfast.clock import Clock, SystemClock
 from holdfast.wiring.place import Place, may_have_store
 from holdfast.wiring.place_backups import back_up_changes
 from holdfast.wiring.place_trust import doubted_settings, is_own, prove_own
-from holdfast.wiring.tracker_author import code_here, open_tracker, user
+from holdfast.wiring.tracker_author import actor, code_here, open_tracker
 
 if TYPE_CHECKING:
     from holdfast.agents.handlers import Handlers, Make
@@ -104,7 +104,7 @@ def open_engine(
         find_location(place, root, only_missing=only_missing),
         _finish_operation,
         partial(keep_to_quota, place),
-        partial(_companions, place),
+        partial(_companions, place, store),
         partial(
             _handler,
             Handlers(doubted_settings(place.root, place.resolved), handlers, place.root),
@@ -130,17 +130,21 @@ def _handler(
     return handlers(engine, name)
 
 
-def _companions(place: Place, run: str, state: RunState, events: Sequence[NewEvent]) -> Sequence[Companion]:
-    """The effect of a run's end on the task that it was started for."""
+def _companions(
+    place: Place, store: SqliteStore, run: str, state: RunState, events: Sequence[NewEvent]
+) -> Sequence[Companion]:
+    """The effect of a run's end on the task that it was started for. A session that the settings name and the
+    store lacks does not stop the run: the end is recorded in none."""
     from holdfast.tracker.run_end import companions
 
-    settings = place.resolved.settings
+    named = place.resolved.settings.session
 
     def writer() -> Author:
         from holdfast.kernel.author import Author
+        from holdfast.tracker.sessions import exists
 
-        by, session = settings.actor or user(), settings.session or ""
-        return Author(by, session, run, state.generation, "", state.version)
+        session = named if named and exists(store, named) else ""
+        return Author(actor(place), session, run, state.generation, "", state.version)
 
     return companions(run, state.task, events, writer)
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from stat import S_IMODE
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from holdfast.project import DATABASE, points_here
 from holdfast.ways import Way
-from holdfast.wiring.place import Place, may_have_store
+from holdfast.wiring.place import Place, had_store, may_have_store
 from holdfast.wiring.place_backups import backup_directory
 from holdfast.wiring.place_mirror import mirror_directory
 from holdfast.wiring.place_trust import is_own
 
 if TYPE_CHECKING:
+    from holdfast.operations.repairing.lost_end import LostEnd
+    from holdfast.operations.repairing.mirrored import Mirrored
     from holdfast.operations.repairing.report import RepairReport
     from holdfast.store.sqlite.backup import Progress
 
@@ -27,8 +32,7 @@ def repair_store(
     from holdfast.operations.repairing.mending import repair
 
     is_new = not may_have_store(place.home)
-    mirror = mirror_directory(place)
-    sources = Sources(place.home, backup_directory(place), backup, mirror, _mirrored(mirror))
+    sources = Sources(place.home, backup_directory(place), backup, _mirrored(place))
     report = repair(sources, at, dry_run=dry_run, progress=progress)
     if is_new and report.kept is not None and not is_own(place.home):
         trusts = Way("trust", "", {"directory": str(place.home)}, "allows the code and checks that it names")
@@ -36,16 +40,46 @@ def repair_store(
     return report
 
 
-def _mirrored(mirror: Path | None) -> str:
-    """The incarnation of the store that a mirror says it is of; empty if it does not say."""
-    from holdfast.mirror import card
-    from holdfast.mirror.mirror_directory import MirrorDirectory
+def lost_end(place: Place) -> LostEnd | None:
+    """What the mirror of a place shows that its database, which is whole, does not have. Raises
+    `StoreError`."""
+    from holdfast.operations.repairing.lost_end import find_lost_end
 
-    if mirror is None or not mirror.is_dir():
-        return ""
+    mirror = _mirrored(place)
+    return None if mirror is None else find_lost_end(mirror, place.home / DATABASE)
+
+
+def _mirrored(place: Place) -> Mirrored | None:
+    """What the mirror shows of its store; None if the place has none."""
+    from holdfast.mirror import second_copy
+
+    directory = mirror_directory(place)
+    if directory is None:
+        return None
+    is_named = place.store_project.is_named
+    found = second_copy.read(directory, named=is_named)
+    return found._replace(is_own=not is_named and points_here(place.root) and _is_written_here(found))
+
+
+def _is_written_here(mirror: Mirrored) -> bool:
+    """Whether card and journal have the owner and the mode that holdfast gives them: files of a checkout have
+    another mode."""
     try:
-        with MirrorDirectory.opened(mirror, "") as top:
-            found = card.read(top)
-        return "" if found is None else card.history_of(found)
+        for path in (mirror.directory / "mirror.json", mirror.journal):
+            if path == mirror.journal and not os.path.lexists(path):
+                continue  # it begins with the first task
+            status = path.lstat()
+            if status.st_uid != os.geteuid() or S_IMODE(status.st_mode) != 0o600:
+                return False
     except OSError:
-        return ""
+        return False
+    return True
+
+
+def left_mirror(place: Place) -> Mirrored | None:
+    """The mirror of a place whose store is gone, if anything is in it; `is_copy` says whether it counts as a
+    copy of that store."""
+    mirror = _mirrored(place)
+    if mirror is None or had_store(place.home):
+        return None
+    return mirror if mirror.has_journal or any(mirror.runs()) else None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from holdfast.clock import Clock, SystemClock
+from holdfast.errors import SessionNotFound
 from holdfast.wiring.place import Place
 from holdfast.wiring.place_trust import refuse_foreign_code
 
@@ -23,8 +24,13 @@ if TYPE_CHECKING:
     from holdfast.tracker.tracker import Tracker
 
 
-def user() -> str:
-    """Who uses this process: the default for who does something to a run."""
+def actor(place: Place) -> str:
+    """Who acts in this process: the setting `actor`, or the user. All that is recorded with a name, of tasks,
+    runs, operations and budgets, has this one unless the call names another."""
+    return place.resolved.settings.actor or _user()
+
+
+def _user() -> str:
     import getpass
 
     try:
@@ -47,6 +53,7 @@ def open_tracker(
         place.root,
         partial(refuse_foreign_code, place.home),
         asked,
+        partial(author, place, store, in_session=False),
     )
 
 
@@ -70,15 +77,20 @@ def code_here() -> Any:
     return None if current is None else current.get()
 
 
-def author(place: Place, store: Store) -> Author:
+def author(place: Place, store: Store, *, in_session: bool = True) -> Author:
     """Who writes to the tracker now: the user, or the name that the settings give; in the session that they
-    name, or the last one of that name that is open; inside a run, from which run and step."""
+    name, or the last one of that name that is open; inside a run, from which run and step. Raises
+    `SessionNotFound` if the store lacks the session that the settings name; without `in_session`, that
+    setting does not count then."""
     from holdfast.kernel.author import Author
-    from holdfast.tracker.sessions import open_session
+    from holdfast.tracker.sessions import exists, newest, open_session
 
-    settings = place.resolved.settings
-    by = settings.actor or user()
-    session = settings.session or open_session(store, by)
+    by, named = actor(place), place.resolved.settings.session
+    if named and not exists(store, named):
+        if in_session:
+            raise SessionNotFound(named, newest(store), setting=True)
+        named = None
+    session = named or open_session(store, by)
     inside = code_here()
     if inside is None or inside.execution.engine.home != place.home:
         return Author(by, session)

@@ -11,9 +11,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from pydantic_ai import Agent, RunContext
-from pydantic_ai.exceptions import ModelHTTPError
+from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError
 from pydantic_ai.messages import ModelRequest, ModelResponse
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.anthropic import AnthropicModel
@@ -23,15 +24,23 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RequestUsage
 
-from holdfast import Amounts, Holdfast, Retry, RunPaused, approval, command, step, workflow
+from holdfast import Amounts, Holdfast, InDoubt, Retry, RunPaused, approval, command, step, workflow
 from holdfast.agents.llm import HoldfastDurability, approvals
 from holdfast.agents.llm.estimating import Asked, answer_tokens, estimated
 from holdfast.agents.llm.prices import Prices
+from holdfast.agents.llm.provider_failure import was_not_sent
 from holdfast.errors import BadInput, DetachedStep, WrongColour
 from holdfast.testing import Answer, FakeClock, FakeProvider, Fault, ToolCall
 from holdfast.testing.clock import START
 
 READ = ToolCall("read", {"path": "a"})
+
+
+def _raised(error: Exception, *causes: Exception) -> Exception:
+    """The error, raised because of the others, the nearest first."""
+    if causes:
+        error.__cause__ = _raised(*causes)
+    return error
 
 
 @pytest.fixture
@@ -305,6 +314,28 @@ def test_the_options_of_a_tool(hf: Holdfast):
         other.tool_plain(metadata={"holdfast": {"efect": "once"}})(send)
         with pytest.raises(BadInput, match="'efect'; there are effect, retry, timeout, writes"):
             run(hf, other, "w2")
+
+
+@pytest.mark.parametrize(
+    ("given", "read"), [("sent by hand", "sent by hand"), ({"id": 7}, '{"id":7}'), (None, "")]
+)
+def test_a_tool_in_doubt_is_settled_with_what_it_would_have_returned(hf: Holdfast, given: object, read: str):
+    """The model reads the value that a person gave; the tool is not called again."""
+    calls = []
+    with FakeProvider([ToolCall("send"), "done"]) as provider:
+        made = coder(provider)
+
+        @made.tool_plain(metadata={"holdfast": {"effect": "once", "timeout": 0.01}})
+        async def send() -> object:
+            calls.append(1)
+            return await asyncio.Event().wait()
+
+        with pytest.raises(InDoubt, match="took too long"):
+            run(hf, made)
+        hf.settle("w", "send", done=given)
+        assert hf.resume("w").result() == "done"
+        assert provider.requests[1].body["messages"][-1]["content"] == read
+    assert calls == [1]
 
 
 def test_dependencies_stay_in_the_process(hf: Holdfast):
@@ -693,6 +724,41 @@ def test_a_request_that_is_refused_costs_nothing(hf: Holdfast, protocol: str, st
         assert len(provider.requests) == 2
     spent = hf.budgets.get("default").spent
     assert (spent.usd, spent.tokens) == (sum(Decimal(one["usd"]) for one in usage(hf)), 120)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+@pytest.mark.parametrize("protocol", ["openai", "anthropic"])
+def test_a_request_without_a_connection_costs_nothing(hf: Holdfast, protocol: str, stream: bool):
+    """If the provider cannot be reached, nothing was sent to it: no attempt is charged."""
+    with FakeProvider(["done"]) as provider:
+        others = [model_of(provider)]
+        with FakeProvider([]) as down:
+            made = coder(
+                down, protocol, stream=stream, fallbacks=others, prices=PRICES, retry=Retry(attempts=3)
+            )
+        assert run(hf, made) == "done"
+    assert keys(hf) == [("coder[1]/model#1", "failed", 3), ("coder[1]/model#2", "completed", 1)]
+    spent = hf.budgets.get("default").spent
+    assert (spent.usd, spent.tokens, spent.steps) == (sum(Decimal(one["usd"]) for one in usage(hf)), 120, 4)
+
+
+@pytest.mark.parametrize(
+    ("error", "is_free"),
+    [
+        (_raised(httpx.ConnectError("refused"), ConnectionRefusedError()), True),
+        (_raised(ModelAPIError("m", "x"), httpx.ConnectTimeout("slow")), True),
+        (
+            _raised(ModelAPIError("m", "x"), httpx.ReadError("cut"), httpx.ConnectError("an earlier one")),
+            False,
+        ),
+        (_raised(ModelAPIError("m", "x"), ConnectionResetError()), False),
+        (TimeoutError(), False),
+        (ModelAPIError("m", "x"), False),
+    ],
+)
+def test_only_a_connection_that_was_not_made_is_free(error: Exception, is_free: bool):
+    """The outermost error of the transport decides: a cut stream is charged, whatever came before."""
+    assert was_not_sent(error) is is_free
 
 
 @pytest.mark.parametrize("fault", [Fault(hang=True), Fault(cut=True)], ids=["hang", "cut"])

@@ -175,6 +175,23 @@ def test_a_job_that_is_limited_in_money(hf: Holdfast):
         assert hf.budgets.get("team").spent.usd == Decimal("0.02")
 
 
+def test_a_job_whose_first_request_does_not_fit(hf: Holdfast):
+    """Its budget is there, below the one that pays, so that the command of the error raises it."""
+    hf.budgets.set("team", usd="100")
+    with FakeProvider(["done"]) as provider:
+        made = LlmAgent(
+            "openai-chat:m", base_url=provider.openai_url, prices={"m": ("100", "0")}, reserve_usd="0.015"
+        )
+        job = Job(goal="g", prompt="p", budget="team", max_usd=Decimal("0.01"))
+        with pytest.raises(BudgetReached) as reached:
+            run(hf, made, job)
+        assert provider.requests == []
+        assert hf.budgets.get(reached.value.budget).parent == "team"
+        hf.budgets.raise_(reached.value.budget, usd="0.005")
+        assert hf.resume("w").result().text == "done"
+        assert hf.budgets.get("team").spent.usd == Decimal("0.01")
+
+
 def test_run_can_need_an_approval(hf: Holdfast):
     """`approve=("run",)`: the gate shows the argument list."""
     with FakeProvider([ToolCall("run", {"argv": ["true"]}), "done"]) as provider:

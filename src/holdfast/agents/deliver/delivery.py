@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
@@ -336,12 +336,19 @@ class Delivery:
             raise self._failed(f"{why.partition(chr(10))[0]}; that was round {self._sent_back[where]}")
 
     def _failed(self, why: str) -> NotDelivered:
-        """Its point is where the last round began: the gate of the plan, or the work of the developer."""
+        """Its point is where the last round began: before the planner worked, or before the developer did."""
         run = _scope().execution
-        name = "plan" if self._progress.stage == "plan_awaiting_approval" else "start_implementation"
-        key = next(key for key in reversed(run.state.steps) if key.partition("#")[0] == name)
-        point = f"before:{key}" if name == "plan" else key
+        is_plan = self._progress.stage == "plan_awaiting_approval"
+        keys = iter([*reversed(run.state.steps)])
+        key = _next_of(keys, "after_planning" if is_plan else "start_implementation")
+        # A plan is made on the snapshot before it: rewound to there, the planner is asked again.
+        point = f"before:{_next_of(keys, 'snapshot')}" if is_plan else key
         return NotDelivered(run.id, self._progress.stage, why, point)
+
+
+def _next_of(keys: Iterator[str], name: str) -> str:
+    """The next key of a step with this name that the workflow itself has called."""
+    return next(key for key in keys if key.partition("#")[0] == name)
 
 
 def _plan_lines(plan: _Plan, question: Question, drift: Sequence[FileDiff]) -> list[str]:

@@ -28,25 +28,32 @@ def decide(
     that applies. None if none applies. `lines` is None if it is not known."""
     found = [one for one in policies if not one.stages or stage in one.stages]
     for policy in sorted(found, key=lambda one: one.decide == "approve"):
-        why = (_approves if policy.decide == "approve" else _rejects)(policy, paths, lines)
+        approves = policy.decide == "approve"
+        why = _approves(policy, stage, paths, lines) if approves else _rejects(policy, paths, lines)
         if why is not None:
-            outcome: Literal["approved", "rejected"] = (
-                "approved" if policy.decide == "approve" else "rejected"
-            )
+            outcome: Literal["approved", "rejected"] = "approved" if approves else "rejected"
             return Automatic(outcome, f"policy:{policy.name}", why)
     return None
 
 
-def _approves(policy: Policy, paths: Sequence[str], lines: int | None) -> str | None:
+def _approves(policy: Policy, stage: GateStage, paths: Sequence[str], lines: int | None) -> str | None:
     """Why it approves; None if a condition does not hold, or what it asks about is not known."""
+    if policy.lines is not None and not _lines_hold(policy, policy.lines, stage, lines):
+        return None
     if policy.paths and (not paths or list(_matching(policy, paths)) != list(paths)):
         return None
     if policy.files is not None and not 0 < len(paths) <= policy.files:
         return None
-    if policy.lines is not None and (lines is None or lines > policy.lines):
-        return None
     many = "1 file" if len(paths) == 1 else f"{len(paths)} files"
     return f"{many} named" if lines is None else f"{many}, {lines} lines"
+
+
+def _lines_hold(policy: Policy, most: int, stage: GateStage, lines: int | None) -> bool:
+    """A plan has no lines yet. The bound does not keep a policy from it that names the plan among its stages
+    and has another condition: one that had no other would approve any plan."""
+    if stage == "plan":
+        return "plan" in policy.stages and bool(policy.paths or policy.files is not None)
+    return lines is not None and lines <= most
 
 
 def _rejects(policy: Policy, paths: Sequence[str], lines: int | None) -> str | None:

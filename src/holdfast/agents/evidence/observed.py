@@ -202,7 +202,10 @@ class _Attempt:
         code, error, settled, duration, kept = None, "", "", (at - self._at) / 1e6, True
         argv = words.argv
         if isinstance(event, e.StepCompleted):
-            result = codec.decode(store.blob(event.blob) if event.blob else event.result)
+            from holdfast.engine.primitives.command import recalled_result
+
+            value = codec.decode(store.blob(event.blob) if event.blob else event.result)
+            result = recalled_result(value, tuple(argv))
             code, duration = result.exit_code, result.duration_s
             argv = argv or result.argv
             kept = self._take_from(result)

@@ -50,13 +50,16 @@ def verify(
     """Verify the evidence of a milestone, or of all milestones of the run, and record how it ended.
 
     Commands run on the files as they are (`now`) or on those of the milestone. Raises `EvidenceNotFound`;
-    `SnapshotNotFound` if the files of the milestone are not kept any more.
+    `StoreCorrupt` before anything runs if a document is not the one that was written; `SnapshotNotFound` if
+    the files of the milestone are not kept any more, `ContentsDamaged` if they are damaged.
     """
     check_files(at)
     found = live_evidence(engine.store, run_id)
     if not found:
         raise EvidenceNotFound(run_id)
     chosen = found if milestone is None else [find(found, run_id, milestone)]
+    for one in chosen:
+        engine.store.blob(one.event.blob)
     verifier = _Verifier(engine, run_id, at, chosen)
     done = []
     for one in chosen:

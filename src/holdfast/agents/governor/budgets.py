@@ -92,11 +92,13 @@ class Budgets:
         self._write([(name, change)])
 
     def open(self, paying: Paying) -> None:
-        """Set the budget to its limits, unless it is set."""
+        """Set the budget to its limits, unless it is set, and make it a part of its parent. Raises `BadInput`
+        if the parent is below it."""
 
         def opened(state: b.BudgetState) -> Sequence[Event]:
             return _opened(paying, state)
 
+        self._paying_chain(paying)
         self._write([(paying.name, opened)], durable=False)
 
     def reserve(self, asked: b.BudgetReserved, paying: Paying) -> tuple[str, ...]:
@@ -195,10 +197,11 @@ class Budgets:
         return b.unknown(name, [row.name for row in self._store.budgets()])
 
     def _paying_chain(self, paying: Paying) -> list[str]:
-        chain = self._chain(paying.name)
-        if paying.limits is not None and paying.parent and not self._folded(paying.name).state.is_set:
-            chain += self._chain(paying.parent)
-        return chain
+        if paying.parent and _joins(paying, self._folded(paying.name).state):
+            chain = [paying.name, *self._chain(paying.parent)]
+            b.refuse_cycle(chain)
+            return chain
+        return self._chain(paying.name)
 
     def _chain(self, name: str, *, fresh: bool = False) -> list[str]:
         """The budget and its parents, as far as they are known here, or as the log has them now."""
@@ -253,9 +256,19 @@ def _decision(decide: Decide, at: int, state: b.BudgetState) -> Decision:
 
 
 def _opened(paying: Paying, state: b.BudgetState) -> Sequence[Event]:
-    if paying.limits is None or state.is_set:
+    if paying.limits is None or not _joins(paying, state):
         return ()
-    return (b.BudgetSet(paying.limits, paying.parent, "plan"),)
+    limits, by = (state.limits, state.by) if state.is_set else (paying.limits, "plan")
+    return (b.BudgetSet(limits, paying.parent, by),)
+
+
+def _joins(paying: Paying, state: b.BudgetState) -> bool:
+    """Whether the budget becomes a part of `paying.parent` now: it is made for its run, or a person has set
+    it before that run began to spend, and could not know the parent."""
+    if paying.limits is None:
+        return False
+    is_unused = not state.open and not state.spent.steps
+    return not state.is_set or bool(paying.parent and not state.parent and is_unused)
 
 
 def _unchanged(parent: str, state: b.BudgetState) -> Sequence[Event]:

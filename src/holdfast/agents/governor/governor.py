@@ -53,7 +53,8 @@ class Governor:
         self._lock = threading.Lock()
 
     def reserve(self, call: Call, amounts: Amounts, paying: Paying) -> Reserved:
-        """Raises `BudgetReached` if the budget that pays, or a parent of it, has not enough left."""
+        """Raises `BudgetReached` if the budget that pays, or a parent of it, has not enough left. A budget
+        that is made for the run is there by then, so that it can be raised."""
         run = call.execution
         generation = run.state.generation
         past = run.state.steps.get(call.key)
@@ -69,14 +70,16 @@ class Governor:
         try:
             budgets = self._budgets.reserve(asked, paying)
         except BudgetReached:
+            self.open(paying)
             if not self._end_cut_off(self._budgets.names_of(paying)):
                 raise
             budgets = self._budgets.reserve(asked, paying)
         return Reserved(asked.id, asked.epoch, budgets, self._budgets.have_limit(budgets, "usd", "tokens"))
 
     def open(self, paying: Paying) -> None:
-        """Set a budget that was made for a run, unless it is set."""
-        self._budgets.open(paying)
+        """Set a budget that is made for a run, unless it is set; any other is left as it is."""
+        if paying.limits is not None:
+            self._budgets.open(paying)
 
     def settle(
         self, held: Reserved, measured: Sequence[Measured], seconds: Decimal, *, begun: bool, cut_off: bool

@@ -21,6 +21,7 @@ from decimal import Decimal
 from functools import partial, wraps
 from typing import Any, Literal, cast, get_args
 
+from pydantic import ValidationError
 from pydantic_ai import Agent
 from pydantic_ai.agent import AbstractAgent
 from pydantic_ai.capabilities import AbstractCapability
@@ -28,6 +29,7 @@ from pydantic_ai.durable_exec import (
     JSON_CODEC,
     BaseDurabilityCapability,
     CallableOperationBackend,
+    CallToolResult,
     DurabilityEngineSpec,
     DurableOperationId,
     JournalOperationNamer,
@@ -47,7 +49,7 @@ from holdfast.agents.llm.agent_scope import AgentScope, clean, in_run
 from holdfast.agents.llm.conversation_digest import digest_messages, digest_other, digest_tool
 from holdfast.agents.llm.estimating import Asked, answer_tokens, estimated
 from holdfast.agents.llm.prices import Prices
-from holdfast.agents.llm.provider_failure import ProviderRetry, as_failure, as_model_error
+from holdfast.agents.llm.provider_failure import ProviderRetry, as_failure, as_model_error, was_not_sent
 from holdfast.agents.llm.provider_request import Sending, SentModel, sending
 from holdfast.engine.execution import task_driver
 from holdfast.engine.execution.arguments import Digested
@@ -292,7 +294,8 @@ class _Backend(CallableOperationBackend[dict[str, Any]]):
                 failure = as_failure(how.model or model, error)
                 if failure is None:
                     raise
-                if failure.status or not failure.temporary:  # refused, or not sent: that costs nothing
+                # Refused, or not sent: that costs nothing.
+                if failure.status or not failure.temporary or was_not_sent(error):
                     measure(model=model, usd=Decimal(0))
                 if failure is error:
                     raise
@@ -383,9 +386,20 @@ def _tool_spec(name: str, body: Body, config: Mapping[str, Any]) -> Spec:
         name,
         body,
         is_async=True,
+        recalled=_recalled,
         effect=effect,
         retry=config.get("retry", ONCE),
         timeout=None if limit is None else seconds(limit),
         writes=writes,
         intent_first=True,
     )
+
+
+def _recalled(value: object) -> object:
+    """The recorded result of a tool as pydantic-ai writes it. A value that a person settled a tool with is
+    what the tool would have returned, and becomes its result."""
+    try:
+        JSON_CODEC.load(CallToolResult, value)
+    except ValidationError:
+        return {"kind": "tool_return", "result": value}
+    return value

@@ -3,13 +3,17 @@ raised it."""
 
 from __future__ import annotations
 
+import socket
+
 from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError
 
 from holdfast.engine.execution.step_options import Retry, seconds
 from holdfast.errors import ModelFailed
 
 _TEMPORARY = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-_TRANSPORTS = ("httpx", "httpx2", "httpcore", "httpcore2", "openai", "anthropic", "anyio")
+_HTTP = ("httpx", "httpx2", "httpcore", "httpcore2")
+_NO_CONNECTION = ("ConnectError", "ConnectTimeout", "PoolTimeout")
+_TRANSPORTS = (*_HTTP, "openai", "anthropic", "anyio")
 
 
 def as_failure(model: str, error: Exception) -> ModelFailed | None:
@@ -24,6 +28,19 @@ def as_failure(model: str, error: Exception) -> ModelFailed | None:
     if type(error).__module__.partition(".")[0] in _TRANSPORTS:
         return ModelFailed(model, _said(error), temporary=True)
     return None
+
+
+def was_not_sent(error: BaseException) -> bool:
+    """Whether the request had no connection to go by: refused, not resolved, not made in time. The outermost
+    error of the transport decides; with one that is not known, the request may have been sent."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError):
+            return isinstance(cause, ConnectionRefusedError | socket.gaierror)
+        if type(cause).__module__.partition(".")[0] in _HTTP:
+            return type(cause).__name__ in _NO_CONNECTION
+        cause = cause.__cause__
+    return False
 
 
 def as_model_error(failure: ModelFailed) -> Exception:

@@ -10,6 +10,7 @@ import click
 from holdfast.cli.commands.running import Beginning, start_and_follow
 from holdfast.cli.drawing.progress import make_progress
 from holdfast.cli.drawing.terminal import clean
+from holdfast.cli.options import quiet_option
 
 if TYPE_CHECKING:
     from holdfast import Run
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 @click.option("--task", metavar="TASK", help="Claim this task for the run, instead of a new one.")
 @click.option("--budget", default="", metavar="NAME", help="The budget that pays the agents.")
 @click.option("--max-usd", metavar="USD", help="The most that the run may cost.")
-@click.option("-q", "--quiet", is_flag=True, help="No line for each step; prints only the outcome.")
+@quiet_option
 @click.option("--json", "as_json", is_flag=True, help="At the end print the run as `show --json` does.")
 def deliver_command(
     goal: str, run_id: str | None, task: str | None, max_usd: str | None, quiet: bool, as_json: bool,

@@ -100,9 +100,7 @@ def show_command(plan: str, follow: bool, as_json: bool) -> int:
 @click.option("--id", "run_id", metavar="ID", help="The run's id; one that exists continues that run.")
 @click.option("--task", metavar="TASK", help="Claim this task for the run; the end of the run moves it.")
 @click.option("--budget", metavar="NAME", help="The budget that pays for the steps of the run.")
-@click.option(
-    "-q", "--quiet", is_flag=True, help="No line for each step; prints only the outcome and the result."
-)
+@options.quiet_option
 @click.option("--json", "as_json", is_flag=True, help="At the end print the run as `show --json` does.")
 def run_command(
     plan: str,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -11,6 +12,7 @@ import click
 from holdfast.cli import access, options
 from holdfast.cli.drawing import effects, moments
 from holdfast.cli.drawing.terminal import Line, clean, out, print_list, split
+from holdfast.cli.selection import read_at
 
 if TYPE_CHECKING:
     from holdfast import Memory
@@ -53,7 +55,12 @@ def remember_command(
 @click.argument("query", nargs=-1)
 @click.option("--kind", type=_KINDS, help="Only these.")
 @click.option("--scope", help=f"Only what belongs to it: {_SCOPE}")
-@click.option("--at", metavar="MOMENT", help="As the memory was then: a time, or RUN:CHECKPOINT.")
+@click.option(
+    "--at",
+    callback=read_at,
+    metavar="MOMENT",
+    help="As the memory was then: a time (2h, 2026-01-31T12:00), or RUN:CHECKPOINT.",
+)
 @click.option("--all", "every", is_flag=True, help="Also what is superseded or withdrawn.")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(0), help="How many; 0 is all.")
 @options.json_list
@@ -61,7 +68,7 @@ def recall_command(
     query: tuple[str, ...],
     kind: str | None,
     scope: str | None,
-    at: str | None,
+    at: str | datetime | None,
     every: bool,
     limit: int,
     as_json: bool,

@@ -86,7 +86,7 @@ def _rebuild(as_json: bool) -> int:
     if as_json:
         out.json(done.to_json())
     elif audit.ok:
-        out.line(f"the tables were made again from {audit.events} events, and match them")
+        out.line(f"the tables were made again from {counted(audit.events, 'event')}, and match them")
     if audit.ok:
         return 0
     first, many = audit.faults[0], counted(len(audit.faults), "fault")

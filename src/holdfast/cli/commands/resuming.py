@@ -17,6 +17,7 @@ from holdfast.cli.drawing.progress import make_progress
 from holdfast.cli.drawing.terminal import clean, complain, out, say
 from holdfast.cli.ending import done
 from holdfast.cli.foreground import execute
+from holdfast.cli.options import quiet_option
 from holdfast.errors import NotFound
 from holdfast.views.records import UNDONE
 from holdfast.ways import Way, quoted
@@ -52,9 +53,7 @@ _STATES = {
     is_flag=True,
     help="Keep what a failed or cut-off attempt did to the files and to git.",
 )
-@click.option(
-    "-q", "--quiet", is_flag=True, help="No line for each step; prints only the outcome and the result."
-)
+@quiet_option
 @click.option(
     "--json",
     "as_json",

@@ -14,7 +14,7 @@ from holdfast.cli.drawing.progress import make_progress
 from holdfast.cli.drawing.terminal import clean, say
 from holdfast.cli.ending import report_end_again
 from holdfast.cli.foreground import execute
-from holdfast.cli.options import together
+from holdfast.cli.options import quiet_option, together
 from holdfast.errors import BadInput
 from holdfast.facade.loading import names_workflow
 
@@ -125,9 +125,7 @@ def _read_size(_: click.Context, __: click.Parameter, given: str | None) -> int 
     help="For a command: keep so much of its output in the log (default: 16MB).",
 )
 @plan_inputs
-@click.option(
-    "-q", "--quiet", is_flag=True, help="No line for each step; prints only the outcome and the result."
-)
+@quiet_option
 @click.option("--json", "as_json", is_flag=True, help="At the end print the run as `show --json` does.")
 @click.pass_context
 def run_command(

@@ -26,7 +26,8 @@ def settle_command(
 ) -> int:
     """Record the outcome of STEP of RUN, which was cut off: it may or may not have happened.
 
-    The step's name is enough where only one step in doubt has it. The run continues with `resume`.
+    The step's name is enough where only one step in doubt has it. The run continues with `resume`. The VALUE
+    of a command is an object: '{"exit_code": 0, "stdout": "", "stderr": ""}'.
     """
     if (done is not None) + retry + (fail is not None) != 1:
         raise click.UsageError("say exactly one of --done VALUE, --retry, --fail [WHY]")

@@ -113,16 +113,17 @@ def list_tasks(
 @click.option(
     "--json", "as_json", is_flag=True, help="Print a JSON list; with --claim, a JSON object or null."
 )
-def ready_tasks(claim: bool, label: str | None, limit: int, as_json: bool) -> None:
+def ready_tasks(claim: bool, label: str | None, limit: int, as_json: bool) -> int:
     """List tasks that can be worked on now, the most urgent first.
 
-    A task is ready if it is pending, not blocked, and needs no open task; or if its claim is dead.
+    A task is ready if it is pending, not blocked, and needs no open task; or if its claim is dead. With
+    --claim, exit code 3 if none is.
     """
     if claim:
-        _claim_next(label, as_json)
-        return
+        return _claim_next(label, as_json)
     found = access.read_list("no tasks yet", lambda hf: hf.tasks.ready(limit or None, label))
     _print(found, as_json, none_ready(label))
+    return 0
 
 
 def none_ready(label: str | None) -> str:
@@ -131,16 +132,17 @@ def none_ready(label: str | None) -> str:
     return f"no task{which} is ready; `holdfast task list` shows what they wait for"
 
 
-def _claim_next(label: str | None, as_json: bool) -> None:
+def _claim_next(label: str | None, as_json: bool) -> int:
     with changing(None) as (hf, _):
         claim = hf.tasks.claim(label=label)
         found = None if claim is None else hf.tasks.show(claim.task.id)
-    if found is not None:
-        shown(found, as_json)
-    elif as_json:
-        out.json(None)
-    else:
+    if found is None:
+        if as_json:
+            out.json(None)
         say(none_ready(label))
+        return 3
+    shown(found, as_json)
+    return 0
 
 
 @task_command.command("show")

@@ -29,8 +29,10 @@ _SAID = {
 def _read_due(_: click.Context, __: click.Parameter, given: str | None) -> datetime | None:
     if given is None:
         return None
+    from holdfast.clock import read_date
+
     try:
-        return datetime.fromisoformat(given).astimezone()
+        return read_date(given)
     except ValueError:
         raise BadInput(f"--due {given!r} is no date; write 2026-01-31 or 2026-01-31T12:00") from None
 
@@ -266,7 +268,7 @@ def export(file: str, as_json: bool) -> None:
     """Write all tasks with their histories and links to FILE, a JSON object on each line; - is standard
     output."""
     with access.open_to_read() as hf:
-        count = hf.tasks.export(sys.stdout.buffer if file == "-" else file)
+        count = hf.tasks.export(out.binary if file == "-" else file)
     if as_json and file != "-":
         out.json({"file": file, "lines": count})
     else:
@@ -277,12 +279,13 @@ def export(file: str, as_json: bool) -> None:
 @click.argument("file")
 @options.json_object
 def import_(file: str, as_json: bool) -> None:
-    """Import tasks from FILE: one that `task export` wrote, or with `{"name": "..."}` on each line.
+    """Import tasks from FILE: one that `task export` wrote, or with `{"name": "..."}` on each line; - is
+    standard input.
 
     The whole file is checked first; a wrong line is named, and nothing is imported.
     """
     with access.open_to_track() as hf:
-        done = hf.tasks.import_(file)
+        done = hf.tasks.import_(sys.stdin.buffer if file == "-" else file)
     if as_json:
         out.json({name: getattr(done, name) for name in ("created", "extended", "kept", "links", "checks")})
         return

@@ -120,10 +120,14 @@ class Progress:
 
 
 class QuietProgress(Progress):
-    """No word on steps: what commands print is all there is to see."""
+    """Nothing about steps and commands, except what a command prints that is the whole run: its result."""
 
     def _take(self, event: LogEvent) -> None:
         pass
+
+    def _print(self, source: str, text: str) -> None:
+        if self._whole:
+            super()._print(source, text)
 
 
 class LiveProgress(Progress):

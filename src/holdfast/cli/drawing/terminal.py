@@ -12,7 +12,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO, cast
 
 from holdfast import inert
 
@@ -131,10 +131,18 @@ class Stream:
         """Draw a line over the last one; the next drawing is drawn over it. Without text, only clear it."""
         self._offer(f"\r\x1b[K{inert.one_line(text)}")
 
-    def _write(self, text: str) -> None:
+    @property
+    def binary(self) -> BinaryIO:
+        """A file for lines of JSON, which a program gets in UTF-8 whatever the encoding of the stream is."""
+        return cast("BinaryIO", _JsonLines(self))
+
+    def _write(self, text: str | bytes) -> None:
         """Write as it is, now. Raises ReaderLeft, OutputLost."""
         try:
-            self.file.write(text)
+            if isinstance(text, str):
+                self.file.write(text)
+            else:
+                self.file.buffer.write(text)
             self.file.flush()
         except BrokenPipeError:
             raise ReaderLeft from None
@@ -176,6 +184,20 @@ class Stream:
             return inert.lines(line)
         colour = self.has_colour
         return "".join(_painted(piece, colour) for piece in line)
+
+
+class _JsonLines:
+    """Writes to a stream as all else is written there: a reader who left is no failure."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    def write(self, data: bytes) -> int:
+        if self._stream.is_terminal:
+            self._stream.json_text(data.decode())
+        else:
+            self._stream._write(data)
+        return len(data)
 
 
 out = Stream("stdout")

@@ -41,6 +41,7 @@ class Spec:
         "name",
         "no_evidence",
         "older",
+        "recalled",
         "reserve",
         "retry",
         "secret",
@@ -68,6 +69,7 @@ class Spec:
         writes: Sequence[str] = (),
         isolate: Isolate | None = None,
         older: Callable[[], Iterable[str]] | None = None,
+        recalled: Callable[[Any], Any] | None = None,
         reserve: Reserve | None = None,
         no_evidence: bool = False,
         touches_files: bool = True,
@@ -95,6 +97,8 @@ class Spec:
         """Of a step's function, once it was called."""
         self.older = older
         """Of a child run: the digests that the call may have had before."""
+        self.recalled = recalled
+        """Makes the value for the code of the recorded one, where a person may have given that."""
 
 
 class Call(InsideStep):
@@ -255,6 +259,11 @@ class Call(InsideStep):
             self.older_digests,
             self.named_arguments,
         )
+
+    def value_of(self, past: StepState) -> Any:
+        """The value that the code receives of the recorded step."""
+        value = self.execution.value_of(past)
+        return value if self.spec.recalled is None else self.spec.recalled(value)
 
     def named_arguments(self) -> bytes:
         """The arguments by name, as JSON; empty if they are large."""

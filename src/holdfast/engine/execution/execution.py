@@ -21,14 +21,17 @@ from holdfast.engine.execution.parking import Parked, Waiting
 from holdfast.engine.execution.scope import InsideStep, current
 from holdfast.engine.execution.unawaited import Unawaited
 from holdfast.errors import (
+    AgentNotFound,
     BadInput,
     DivergenceError,
     HoldfastError,
     NeedsAttention,
+    NotTrusted,
     OwnershipLost,
     RunCancelled,
     RunInterrupted,
     RunPaused,
+    SettingsError,
     StoreCorrupt,
     StoreError,
 )
@@ -51,6 +54,8 @@ if TYPE_CHECKING:
 _STEPS = ("step", "child", "command")
 _DONE = (c.RunStep, c.CompleteStep)
 _INTERRUPTS = (KeyboardInterrupt, SystemExit, GeneratorExit)
+_LONGEST_ERROR = 300
+"""Characters of an error of the code that the reason of a divergence names."""
 
 
 class Birth:
@@ -571,18 +576,33 @@ class Execution:
         if not counters.path:
             self.check_history_left()
 
-    def check_history_left(self) -> None:
-        """The function has ended, with an error maybe: it must have asked for all that is recorded."""
+    def check_history_left(self, error: BaseException | None = None) -> None:
+        """The function has ended, with this error maybe: it must have asked for all that is recorded. What is
+        wrong with the machine or its settings only stops the run: it goes on once that is mended."""
         key = self.delivery.left() if self.delivery.replaying else ""
-        if key:
-            self.diverge(key, "it nowhere: the function has ended", key)
+        if not key:
+            return
+        if isinstance(error, (NotTrusted, SettingsError, AgentNotFound)):
+            self._forget_noted()
+            raise self.stop(Control(error))
+        how = "" if error is None else f" with {self._described(error)}"
+        self.diverge(key, f"it nowhere: the function has ended{how}", key, error)
 
-    def diverge(self, recorded: str, called: str, step: str) -> None:
+    def _described(self, error: BaseException) -> str:
+        text = " ".join(f"{type(error).__name__}: {error}".split())
+        return self.engine.redactor.redact(text)[:_LONGEST_ERROR]
+
+    def diverge(self, recorded: str, called: str, step: str, cause: BaseException | None = None) -> None:
         error = DivergenceError(self.id, recorded, called)
-        with self.lock:
-            self._riding, self._last_fired = [], None  # noted by code that is not the run's
+        error.__cause__ = cause
+        self._forget_noted()
         self.stop(Control(error, [c.AttendRun("divergence", error.reason, step)]))
         raise self.control or error
+
+    def _forget_noted(self) -> None:
+        """What was noted by code that does not follow the history is not the run's."""
+        with self.lock:
+            self._riding, self._last_fired = [], None
 
     # Others
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from holdfast.engine.execution import step_output
 from holdfast.errors import HoldfastError
 from holdfast.kernel.evolve import fold
 from holdfast.ways import VALUE, Way, quoted
@@ -53,7 +54,7 @@ def _lines(engine: Engine, run_id: str) -> Iterator[str]:
 
 def say_stopping() -> None:
     """Print at once what the first Ctrl-C does: a program that waits for its running steps looks hung."""
-    with suppress(Exception):
+    with suppress(Exception), step_output.unkept():  # the main thread may be in a step's body
         if sys.stderr is not None:
             after_echo = "\n" if sys.stderr.isatty() else ""  # the terminal shows ^C
             text = "Ctrl-C: stopping at the next step boundary; again stops at once"

@@ -119,7 +119,7 @@ def _take_up(call: Call, past: StepState) -> Generator[Request, Outcome | None, 
     """Continue where the history stops: None means that the step is to be started (again)."""
     if past.status == "completed":
         if not past.secret:
-            return Outcome(call.execution.value_of(past))
+            return Outcome(call.value_of(past))
         again = yield _body(call)
         call.flush_measured()
         return again

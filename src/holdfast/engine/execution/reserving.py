@@ -31,8 +31,9 @@ Reserve = Amounts | Callable[..., Amounts]
 
 
 class Paying(NamedTuple):
-    """The budget that pays. One that `limits` are given for is set to them, under `parent`, when something is
-    first reserved in it."""
+    """The budget that pays. One that `limits` are given for is set to them, under `parent`, when a step first
+    asks to reserve in it, whether or not it fits. If it is set by then, it keeps its limits and its parent;
+    if it has no parent, it gets this one."""
 
     name: str
     limits: Amounts | None = None

@@ -3,7 +3,8 @@
 While a Holdfast is open, `sys.stdout` and `sys.stderr` are wrapped: everything is passed on first, unchanged.
 Text that is written in the context of a step's body also goes into the log, redacted, as the output of a
 command does. The context identifies the step: threads and tasks with a context of their own do not mix. Text
-that is written outside of steps, or after the attempt has ended, is not kept.
+that is written outside of steps, or after the attempt has ended, is not kept. Neither is what Holdfast itself
+or a callback of the program writes, in whichever thread it is called (`unkept`).
 
 A record of `logging` is kept if a handler took it, as the program's filters left it: the methods that pass
 records to handlers are wrapped too. No handler is added, so the program's configuration means what it meant.
@@ -15,7 +16,8 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from holdfast.engine.execution.output_buffer import OutputBuffer
@@ -38,7 +40,7 @@ def close(call: Call) -> None:
     """The body has ended: what it printed goes into the log, in front of the outcome."""
     call.output_closed = True
     if call.output is not None:
-        with _busy:
+        with unkept():
             call.output.close()
 
 
@@ -50,18 +52,22 @@ class _Busy(threading.local):
     """The one that is passed to handlers, and `taken`, what their filters made of it if one took it."""
     taken: logging.LogRecord | None = None
 
-    def __enter__(self) -> None:
-        self.is_set = True
-
-    def __exit__(self, *_: object) -> None:
-        self.is_set = False
-
 
 _MOST_TEES = 64
 """So many streams of this process have been wrapped before the first of them is forgotten."""
 
 _busy = _Busy()
 _opening = threading.Lock()
+
+
+@contextmanager
+def unkept() -> Iterator[None]:
+    """Inside, nothing that this thread prints or logs is output of the step whose body it is in."""
+    before, _busy.is_set = _busy.is_set, True
+    try:
+        yield
+    finally:
+        _busy.is_set = before
 
 
 def _keep(inside: InsideStep, source: str, text: str) -> None:
@@ -144,8 +150,11 @@ def _calling_handlers(found: Callable[[logging.Logger, logging.LogRecord], None]
 
     def call_handlers(logger: logging.Logger, record: logging.LogRecord) -> None:
         inside = current.get()
-        if _busy.is_set or not isinstance(inside, InsideStep) or record.name == "holdfast":
+        if _busy.is_set or not isinstance(inside, InsideStep):
             return found(logger, record)
+        if record.name == "holdfast":
+            with unkept():  # its handler may write to a wrapped stream
+                return found(logger, record)
         try:
             _busy.is_set = True
             _busy.record = record

@@ -53,7 +53,7 @@ async def perform_call(call: Call) -> Any:
             cancelled = await delivery.replayed(key)
             if cancelled is not None:
                 raise cancelled
-        return run.value_of(past)
+        return call.value_of(past)
     if past.status == "abandoned":
         await run.give_up_again(key)
     return await _recorded(call, delivery, past)
@@ -336,12 +336,12 @@ async def in_thread(work: Callable[[], None]) -> None:
     await done
 
 
-async def settle_down(run: Execution) -> None:
-    """The function has ended: let the steps that it left under way (`asyncio.gather` leaves siblings
-    when one raises) end and be recorded."""
+async def settle_down(run: Execution, error: BaseException | None) -> None:
+    """The function has ended, with this error maybe: let the steps that it left under way
+    (`asyncio.gather` leaves siblings when one raises) end and be recorded."""
     if run.control is None:
         try:
-            run.check_history_left()
+            run.check_history_left(error)
         except Control:
             pass  # it is in run.control now, and nothing begins
     run.over = True

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.clock import instant
+from holdfast.engine.execution import step_output
 from holdfast.engine.outside.records import LogEvent
 from holdfast.errors import StoreError
 from holdfast.kernel.events import RUN_ENDS
@@ -162,7 +163,8 @@ class EventCallback:
     def _call(self, run_id: str, version: int, event: NewEvent) -> None:
         data = self._engine.redactor.redact_value(msgspec.json.decode(event.payload))
         try:
-            self._on_event(LogEvent(run_id, version, event.type, instant(event.at), data))
+            with step_output.unkept():  # this may be the thread of a step's body
+                self._on_event(LogEvent(run_id, version, event.type, instant(event.at), data))
         except Exception:
             # The event is durable: a mistake in the callback is not a failure of the run.
             logger.exception("on_event raised for %s of run %s", event.type, run_id)

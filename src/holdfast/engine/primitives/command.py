@@ -49,6 +49,23 @@ class CommandResult(msgspec.Struct, frozen=True):
     left_out: int = 0
 
 
+def recalled_result(value: object, argv: tuple[str, ...]) -> CommandResult:
+    """The recorded result of a command with these words. A result that was settled without words has them
+    here. An older holdfast recorded any value that a command was settled with as done: it counts as the end
+    with exit code 0, unless it names another."""
+    if isinstance(value, CommandResult):
+        return value if value.argv else msgspec.structs.replace(value, argv=argv)
+    given = value if isinstance(value, dict) else {}
+    code, stdout, stderr = given.get("exit_code"), given.get("stdout"), given.get("stderr")
+    return CommandResult(
+        argv,
+        code if isinstance(code, int) else 0,
+        stdout if isinstance(stdout, str) else "",
+        stderr if isinstance(stderr, str) else "",
+        0.0,
+    )
+
+
 def identity(argv: Sequence[str], cwd: str | None, env: Mapping[str, str]) -> str:
     """The digest that a command of plain words and without input has in the log. What the log shows of one
     with another digest is not all that it was given."""
@@ -173,6 +190,7 @@ class CommandStep:
             title, lambda: self._run(call, line, how), kind="command", effect=effect,
             retry=how.retry or ONCE, intent_first=True, writes=how.writes, isolate=how.isolate,
             older=line.older_digests, no_evidence=not how.evidence, reserve=how.reserve,
+            recalled=lambda value: recalled_result(value, line.shown(scope.execution.engine.redactor)),
         )  # fmt: skip
         call = Call(
             scope.execution, spec, key, scope.counters.ordinal, digested, deadline=scope.deadline,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from holdfast.engine.outside import steering
-from holdfast.engine.outside.unknown_run import missing
+from holdfast.engine.outside.unknown_run import gone, missing
 from holdfast.engine.ownership import owners
 from holdfast.engine.ownership.dead_owner import command_locks, last_seen_us, locks_up_to, wait_for_commands
 from holdfast.engine.processes.tree_lock import stop_tree
@@ -24,6 +24,7 @@ from holdfast.errors import (
     OwnershipLost,
     Refused,
     RunArchived,
+    RunExists,
     RunHeld,
     RunPaused,
     StoreError,
@@ -90,6 +91,20 @@ def claim(
     if claimed.state.ended:
         engine.claim_locks.leave(run_id)
     return claimed
+
+
+def check_creation(engine: Engine, create: c.CreateRun) -> None:
+    """Raise `RunExists` or `RunArchived` if the run cannot be created, nor continued with these arguments and
+    for this task, as the store is now."""
+    state = now(engine, create.run_id)
+    if state is None:
+        error = gone(engine.store, create.run_id)
+        if error is not None:
+            raise error
+        return
+    decide(state, create)
+    if create.task and create.task != state.task:
+        raise RunExists(create.run_id, "another task")
 
 
 def now(engine: Engine, run_id: str, known: RunState | None = None) -> RunState | None:

@@ -46,6 +46,11 @@ def keep_to_one() -> None:
     _own = True
 
 
+def is_for_one() -> bool:
+    """Whether this process is for the code of one directory."""
+    return _own
+
+
 def enter(directory: Path, where: str, script: str = "") -> None:
     """Let this process import the modules of `directory`. `script` is the name of the file that is loaded
     from it. Raises `CodeClash` if its modules would mix with others."""
@@ -86,10 +91,13 @@ def import_root(module: ModuleType) -> Path | None:
     """The directory that a module was imported from: its file without the dotted path. None if it has no
     file, or one that does not lie where its name says."""
     file = getattr(module, "__file__", None)
-    if not file:
-        return None
+    return root_of(module.__name__, file) if file else None
+
+
+def root_of(name: str, file: str) -> Path | None:
+    """The same for a module of that name in that file."""
     path = Path(file).absolute()
-    names = module.__name__.split(".")
+    names = name.split(".")
     stem = path.name.partition(".")[0]
     inside = path.parent if stem == "__init__" else path.with_name(stem)
     if len(inside.parts) <= len(names) or inside.parts[-len(names) :] != tuple(names):

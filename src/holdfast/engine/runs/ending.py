@@ -49,7 +49,7 @@ def conclude(execution: Execution, scope: Scope, outcome: Outcome) -> Ending:
         try:
             if error is None:
                 execution.check_all_visited(scope.counters)
-            execution.check_history_left()
+            execution.check_history_left(error)
         except Control:
             pass  # it is in execution.control now
     control = execution.control or (error if isinstance(error, Control) else None)

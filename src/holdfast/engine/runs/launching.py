@@ -218,10 +218,12 @@ def _spawn(
 
     from holdfast.engine.runs.run_task import RunTask
 
-    going = _claim_and_go(engine, run, workflow, arguments, claim_it, claim_soon)
-    task = RunTask(run.id, going, loop=asyncio.get_running_loop())
+    loop = asyncio.get_running_loop()
+    begun = run.begun = loop.create_future()
+    going = _claim_and_go(engine, run, workflow, arguments, claim_it, claim_soon, begun)
+    task = RunTask(run.id, going, loop=loop)
     _keep(task)
-    task.add_done_callback(partial(_finish_cancelled, run))
+    task.add_done_callback(partial(_finish_task, run, begun))
 
 
 def _park_async(engine: Engine, run: Run[Any], workflow: Any) -> OnPark:
@@ -274,6 +276,7 @@ async def _claim_and_go(
     arguments: Arguments | None,
     claim_it: Callable[[], Claimed | None],
     claim_soon: Callable[[], Awaitable[Claimed]] | None,
+    begun: asyncio.Future[bool],
 ) -> None:
     import asyncio
 
@@ -286,6 +289,7 @@ async def _claim_and_go(
             claimed = await claim_soon()
         else:
             claimed = await _claim_in_thread(engine, run, claim_it)
+        begun.set_result(True)
         found = workflow if claimed is None else workflow or claimed.workflow
         if claimed is None:
             _park_async(engine, run, found)(Parked(run.id, 0))
@@ -299,6 +303,8 @@ async def _claim_and_go(
         else:
             on_park = _park_in_thread(engine, run, found)
             _execute_in_thread(engine, run, found, arguments, claimed, on_park)
+    except asyncio.CancelledError:
+        raise
     except BaseException as error:
         if not run.done():
             run.finish(Outcome(None, error))
@@ -308,12 +314,13 @@ async def _claim_and_go(
         current.reset(token)
 
 
-def _finish_cancelled(run: Run[Any], task: asyncio.Task[None]) -> None:
-    """A task that was cancelled before its first line could not do it itself."""
+def _finish_task(run: Run[Any], begun: asyncio.Future[bool], task: asyncio.Task[None]) -> None:
+    """The end of a run's task. One that was cancelled before the run began there has left it unfinished."""
     if task.cancelled() and not run.done():
-        from asyncio import CancelledError
-
-        run.finish(Outcome(None, CancelledError()))
+        why = "its event loop ended before it began; a run that `holdfast list` does not name never was"
+        run.finish(Outcome(None, RunInterrupted(run.id, why)))
+    if not begun.done():
+        begun.set_result(False)
 
 
 _tasks: set[asyncio.Task[None]] = set()

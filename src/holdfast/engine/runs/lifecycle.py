@@ -162,7 +162,7 @@ def execute(
     execution: Execution | None = None
     try:
         execution = _enlist(engine, run, claimed, is_async=False, birth=birth)
-        alias = codes.enter(state.code)
+        alias = codes.enter(state.code, workflow)
         outcome, released = _execute(execution, workflow, arguments, deadline)
     except BaseException as error:
         outcome = _cut_off(run.id, error)
@@ -305,7 +305,7 @@ async def execute_async(
         driver = asyncio.current_task()
         if isinstance(driver, RunTask):
             driver.execution = execution
-        alias = codes.enter(state.code)
+        alias = codes.enter(state.code, workflow)
         outcome, released = await _execute_async(execution, workflow, arguments, deadline)
     except BaseException as error:
         outcome = _cut_off(run.id, error)
@@ -336,7 +336,7 @@ async def _execute_async(
     finally:
         current.reset(token)
     outcome = _with_forgotten(execution, outcome)
-    await task_driver.settle_down(execution)
+    await task_driver.settle_down(execution, outcome.error)
     ending = conclude(execution, scope, outcome)
     parked = ending.outcome.error
     with ExitStack() as held:

@@ -48,6 +48,8 @@ class Run(Generic[R]):
         """When the run failed, if its error was read from the log and has no note yet."""
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[], object]] = []
+        self.begun: Future[bool] | None = None
+        """Of a run that was started in an event loop: whether it is durable, once that is known."""
 
     def __repr__(self) -> str:
         return f"<Run {self.id}>"
@@ -114,6 +116,17 @@ class Run(Generic[R]):
             if timer is not None:
                 timer.stop()
         return self._take()
+
+    async def begin(self) -> None:
+        """Wait until a run that was started in this event loop is durable; raises what kept it from that."""
+        import asyncio
+
+        begun = self.begun
+        if begun is None or begun.get_loop() is not asyncio.get_running_loop():
+            return
+        if not await asyncio.shield(begun):
+            self.asked = True
+            self._take()
 
     def may_wait(self) -> bool:
         """Whether the run may wait at a gate; without a look at the store."""

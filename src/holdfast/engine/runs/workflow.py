@@ -18,6 +18,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 from holdfast.colour import in_loop
 from holdfast.engine.execution.arguments import Signature
 from holdfast.engine.execution.scope import Scope, current, on_this_thread
+from holdfast.engine.runs.module_place import place_of
 from holdfast.errors import BadInput, DetachedStep, WrongColour
 
 P = ParamSpec("P")
@@ -29,6 +30,7 @@ class WorkflowBase(Generic[P, R]):
 
     def __init__(self, fn: Callable[..., Any], name: str | None = None) -> None:
         self.fn = fn
+        self.place = place_of(fn)
         self.name: str = name or fn.__name__
         self.title: Callable[P, str] | None = None
         """The title made of its arguments, shown instead of its name."""

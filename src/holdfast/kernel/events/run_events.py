@@ -12,7 +12,8 @@ Waits = Literal["", "waiting", "sleeping", "pending"]
 
 
 class Code(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where a workflow's code is: a function in a module, a function in a script, or one command.
+    """Where a workflow's code is: a function in a module, a function in a script, or one command. A script
+    that was started as a module (`python -m pkg.mod`) has both.
 
     `directory` is what a module was imported from, empty for one that was installed into the interpreter.
     `root` is the root of its project, `mark` says which directory that was, and `home` is where the store was

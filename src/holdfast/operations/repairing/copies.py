@@ -18,10 +18,11 @@ import msgspec
 
 from holdfast.errors import BadInput
 from holdfast.kernel.events import TYPES
+from holdfast.operations.repairing.mirrored import Mirrored, MirroredRun, is_plain
 from holdfast.store.sqlite.attachment import read_attachment
 from holdfast.store.sqlite.backup import find
 from holdfast.store.sqlite.kept_log import kept_stores
-from holdfast.store.sqlite.salvage.candidates import EARLIER, OLDER, OWN, SAME, Candidates
+from holdfast.store.sqlite.salvage.candidates import EARLIER, OLDER, OWN, SAME, Candidates, JournalPlace
 from holdfast.store.sqlite.salvage.images import Images
 from holdfast.store.sqlite.salvage.rows import EventRow, Row, rows
 from holdfast.store.sqlite.salvage.swap import incarnation_of
@@ -32,39 +33,62 @@ _CHUNK = 1 << 20
 
 
 class Sources(NamedTuple):
-    """Where copies of a store's log are. `chosen` is a backup that the user named."""
+    """Where copies of a store's log are. `chosen` is a backup or a journal that the user named."""
 
     home: Path
     backups: Path
     chosen: Path | None = None
-    mirror: Path | None = None
-    mirrored: str = ""
-    """The incarnation of the store that the mirror says it is of; empty if it does not say."""
+    mirror: Mirrored | None = None
+
+    @property
+    def chosen_journal(self) -> Path | None:
+        return self.chosen if self.chosen is not None and is_journal(self.chosen) else None
 
     @property
     def backup_files(self) -> list[Path]:
         """The newest first; the one that the user named before all."""
         found = find(self.backups)
-        if self.chosen is None:
+        if self.chosen is None or self.chosen_journal is not None:
             return found
         return [self.chosen, *(one for one in found if not one.samefile(self.chosen))]
 
     @property
     def journals(self) -> list[Path]:
-        """The journal of the mirror, and those that were kept aside because they were torn or edited."""
-        if self.mirror is None:
-            return []
-        found = sorted((self.mirror / "tasks").glob(f"{journal.NAME}*"))
-        return [path for path in found if path.is_file() and not path.is_symlink()]
+        """The one that the user named, the journal of the mirror, and those that were kept aside."""
+        chosen = self.chosen_journal
+        found = [] if chosen is None else [chosen]
+        if self.mirror is not None:
+            for path in (self.mirror.journal, *self.mirror.kept_journals):
+                if is_plain(path) and not (chosen is not None and path.samefile(chosen)):
+                    found.append(path)
+        return found
 
     @property
     def archives(self) -> list[Path]:
         return sorted((self.home / "archive").glob("*.jsonl.gz"))
 
 
-def collect(sources: Sources, own: Images | None, candidates: Candidates) -> list[str]:
-    """Read every copy; a sentence for each that was not used. Raises BadInput if the backup that the user
-    named is of another store."""
+def is_journal(path: Path) -> bool:
+    """Whether it is a file of JSON lines, and no database."""
+    try:
+        with path.open("rb") as file:
+            return file.read(1) == b"{"
+    except OSError:
+        return False
+
+
+class Collected(NamedTuple):
+    """`incarnation` is that of the store, and `unused` has a sentence for each copy that was not used.
+    `runs` are those that the mirror shows: none if it may be of another life of the store."""
+
+    incarnation: str
+    unused: list[str]
+    runs: dict[str, MirroredRun]
+
+
+def collect(sources: Sources, own: Images | None, candidates: Candidates) -> Collected:
+    """Read every copy. Raises BadInput if the backup or the journal that the user named is of another
+    store."""
     copy = candidates.add_copy("the database", OWN)
     beginning = _add(candidates, copy, own) if own is not None else b""
     is_lost = not candidates.has_events(copy)
@@ -75,15 +99,28 @@ def collect(sources: Sources, own: Images | None, candidates: Candidates) -> lis
     lives = {incarnation}
     if is_lost and read and not any(one.incarnation in lives for one in read):
         lives.add(read[0].incarnation)  # the newest copy there is
-    _trust(sources, candidates, read, lives)
+    elif is_lost and not incarnation and sources.mirror is not None and sources.mirror.is_copy:
+        lives.add(sources.mirror.incarnation)
+    before = _trust(sources, candidates, read, lives)
     for path in sources.archives:
         add_archive(candidates, candidates.add_copy(f"the archive {path.name}", SAME), path)
-    journals = [_add_journal(sources, candidates, path, incarnation) for path in sources.journals]
-    return [why for why in journals if why]
+    unused = []
+    for path in sources.journals:
+        trust = _journal_trust(sources, path, lives, before, is_lost=is_lost)
+        if not _add_journal(candidates, path, trust):
+            if path == sources.chosen:
+                raise BadInput(f"{path} is a journal of another store; nothing was changed")
+            unused.append(f"{path} is not used: it cannot be proven to be of this store")
+    runs = dict[str, MirroredRun]()
+    if sources.mirror is not None and sources.mirror.incarnation and sources.mirror.incarnation in lives:
+        # The file of a run that a restore took away stays in the mirror.
+        runs = {one.id: one for one in sources.mirror.runs() if not candidates.is_left(one.id)}
+    return Collected(incarnation, unused, runs)
 
 
-def _trust(sources: Sources, candidates: Candidates, read: Sequence[_Copy], lives: set[str]) -> None:
-    """Trust the copies of these incarnations, and the events of those that they had before a repair."""
+def _trust(sources: Sources, candidates: Candidates, read: Sequence[_Copy], lives: set[str]) -> set[str]:
+    """Trust the copies of these incarnations, and the events of those that they had before a repair, which
+    are returned."""
     before: set[str] = set()
     while True:
         for one in read:
@@ -91,7 +128,7 @@ def _trust(sources: Sources, candidates: Candidates, read: Sequence[_Copy], live
             candidates.trust(one.copy, SAME if is_same else OLDER if one.incarnation in before else EARLIER)
         found = candidates.earlier_incarnations()
         if found <= before:
-            return
+            return before
         before |= found
 
 
@@ -134,11 +171,36 @@ def _of_this_log(
         yield one
 
 
-def _add_journal(sources: Sources, candidates: Candidates, path: Path, incarnation: str) -> str:
-    """Put in a journal. It lies in the project, where others may have put it: it counts if it says to
-    be of this store, or shares an event with it; why it does not, else empty."""
-    copy = candidates.add_copy(f"the journal {path.name}", SAME)
-    shared = False
+class _JournalTrust(NamedTuple):
+    """How far a journal is trusted that is proven to be of this store, and one that shares an event with
+    it."""
+
+    proven: int | None
+    sharing: int
+
+
+def _journal_trust(
+    sources: Sources, path: Path, lives: set[str], before: set[str], *, is_lost: bool
+) -> _JournalTrust:
+    """The journal of the mirror is of the incarnation that the card says. What is only in a journal that was
+    kept aside, or in that of another incarnation, is not taken: a restore may have taken it away. The user
+    may name one; if the database `is_lost`, there is nothing that could prove it."""
+    if path == sources.chosen:
+        return _JournalTrust(SAME if is_lost else None, SAME)
+    if sources.mirror is None or path != sources.mirror.journal:
+        return _JournalTrust(None, EARLIER)
+    incarnation = sources.mirror.incarnation
+    if not incarnation:
+        return _JournalTrust(None, SAME)
+    proven = SAME if incarnation in lives else OLDER if incarnation in before else None
+    return _JournalTrust(proven, EARLIER)
+
+
+def _add_journal(candidates: Candidates, path: Path, trust: _JournalTrust) -> bool:
+    """Put in a journal; whether it is used. It lies in the project, where others may have put it: it must be
+    proven to be of this store, or share an event with it."""
+    copy = candidates.add_copy(f"the journal {path.name}", EARLIER)
+    shared, place = False, JournalPlace()
     with path.open("rb") as file:
         for line in journal.read_lines(file):
             if line is None or line.redacted or not journal.belongs(line.stream) or line.type in TYPES:
@@ -149,11 +211,17 @@ def _add_journal(sources: Sources, candidates: Candidates, path: Path, incarnati
                 continue
             hash = _hex(line.hash)
             shared = shared or candidates.has_hash(line.stream, line.version, hash)
-            candidates.add_event(copy, line.stream, line.version, line.type, line.time, payload, hash)
-    if shared or (incarnation and sources.mirrored == incarnation):
-        return ""
-    candidates.forget(copy)
-    return f"{path} is not used: it cannot be proven to be of this store"
+            position = candidates.position(line.stream, line.version, hash)
+            place = JournalPlace(max(place.behind, position), place.line + 1)
+            candidates.add_event(
+                copy, line.stream, line.version, line.type, line.time, payload, hash, place=place
+            )
+    level = trust.sharing if shared and trust.proven is None else trust.proven
+    if level is None:
+        candidates.forget(copy)
+        return False
+    candidates.trust(copy, level)
+    return True
 
 
 def images_of(fd: int, log: Path) -> Images | None:

@@ -20,6 +20,7 @@ from holdfast.errors import StoreCorrupt, StoreError, StoreForeign, StoreFull, S
 from holdfast.operations.archiving import read as read_archive
 from holdfast.operations.disk_usage import broken_snapshots
 from holdfast.operations.repairing.copies import Sources
+from holdfast.operations.repairing.lost_end import LostEnd, count_ahead, find_lost_end
 from holdfast.operations.repairing.report import Finding
 from holdfast.project import DATABASE
 from holdfast.store.sqlite import audit, sql
@@ -27,6 +28,7 @@ from holdfast.store.sqlite.backup import beside, is_ahead
 from holdfast.store.sqlite.backup import examine as examine_backup
 from holdfast.store.sqlite.connection import APPLICATION_ID
 from holdfast.store.sqlite.salvage.images import Images
+from holdfast.store.sqlite.salvage.swap import incarnation_of
 from holdfast.ways import Way, quoted
 from holdfast.workspace.contents.mending import damaged_files
 
@@ -38,6 +40,8 @@ _ANEW = "the log is written anew from what this file and its other copies still 
 class Diagnosis:
     findings: list[Finding] = field(default_factory=list)
     remakes_log: bool = False
+    lost_end: LostEnd | None = None
+    """What the mirror shows behind the end of a database that is whole."""
     archives: list[Path] = field(default_factory=list)
     contents: list[Path] = field(default_factory=list)
     snapshots: list[str] = field(default_factory=list)
@@ -68,7 +72,8 @@ def _examine_database(found: Diagnosis, sources: Sources, own: Images | None, fd
     unread = own.log.unread
     if unread:
         found.remakes_log = True
-        what = f"a frame is damaged, and {unread} frames from there on are not read"
+        many = "it" if unread == 1 else f"{unread} frames from there on"
+        what = f"a frame is damaged: {many} would not be read"
         found.findings.append(Finding(f"{DATABASE}-wal", what, _ANEW))
     copy = work / "examined.db"
     _copy(fd, copy)
@@ -82,12 +87,24 @@ def _examine_database(found: Diagnosis, sources: Sources, own: Images | None, fd
         found.findings.append(Finding(DATABASE, "there are more faults of this kind", _ANEW))
     found.remakes_log = found.remakes_log or bool(faults)
     if not faults:
-        for backup in sources.backup_files:
-            if is_ahead(backup, copy):
-                found.remakes_log = True
-                what = f"the backup {backup.name} has events behind its end: its write-ahead log was lost"
-                found.findings.append(Finding(DATABASE, what, _ANEW))
-                break
+        if sources.mirror is not None:
+            found.lost_end = find_lost_end(sources.mirror, copy, incarnation_of(sources.home))
+        for what in _ahead(sources, copy, found.lost_end):
+            found.remakes_log = True
+            found.findings.append(Finding(DATABASE, what, _ANEW))
+
+
+def _ahead(sources: Sources, copy: Path, lost_end: LostEnd | None) -> Iterator[str]:
+    """How other copies show that a database which is whole has lost its end."""
+    for backup in sources.backup_files:
+        if is_ahead(backup, copy):
+            yield f"the backup {backup.name} has events behind its end: its write-ahead log was lost"
+            break
+    if lost_end is not None:
+        yield lost_end.what
+    chosen = sources.chosen_journal
+    if chosen is not None and count_ahead(chosen, chosen.stat().st_size, copy):
+        yield f"the journal {chosen.name} has events that it does not have"
 
 
 def _copy(fd: int, target: Path) -> None:

@@ -28,10 +28,18 @@ from holdfast.operations.archiving import FORMAT, line_of
 from holdfast.operations.backups import refuse_live
 from holdfast.operations.disk_usage import broken_snapshots
 from holdfast.operations.repairing.chains import follow
-from holdfast.operations.repairing.copies import Sources, archive_lines, collect, contents_of, images_of
+from holdfast.operations.repairing.copies import (
+    Collected,
+    Sources,
+    archive_lines,
+    collect,
+    contents_of,
+    images_of,
+)
 from holdfast.operations.repairing.diagnosis import Diagnosis, diagnose
+from holdfast.operations.repairing.lost_end import LostEnd
 from holdfast.operations.repairing.report import Finding, LostPart, RepairReport
-from holdfast.operations.repairing.salvage import Salvaged, salvage
+from holdfast.operations.repairing.salvage import Salvaged, record_repair, salvage
 from holdfast.operations.repairing.salvaged_log import is_as_before, log_rows, survey
 from holdfast.project import DATABASE
 from holdfast.store.sqlite.backup import (
@@ -108,20 +116,21 @@ def _mend(
     home = sources.home
     with closing(Candidates(work / "candidates.db")) as candidates:
         made: Salvaged | None = None
+        collected: Collected | None = None
         if found.remakes_log or found.archives:
             progress("reading what is left", 0, 1)
-            unused = collect(sources, own, candidates)
-            found.findings += (Finding("the journal", one) for one in unused)
-        if found.remakes_log:
-            made = salvage(candidates, kept.name, at)
+            collected = collect(sources, own, candidates)
+            found.findings += (Finding("the journal", one) for one in collected.unused)
+        if found.remakes_log and collected is not None:
+            made = salvage(candidates, collected, kept.name, at)
             progress("writing", 0, made.events)
-            _remake(made, work / DATABASE)
+            _remake(made, collected.incarnation, kept.name, at, work / DATABASE)
             put(work / DATABASE, home, kept)
         for path in found.archives:
             _mend_archive(path, candidates, kept)
         report = RepairReport(home, False, tuple(found.findings), kept, ways=_ways(found, made))
         if made is not None:
-            report = _with_log(report, made)
+            report = _with_log(report, made, found.lost_end)
             _bury(home, made.owners)
     database = home / DATABASE if made else work / "examined.db"
     brought, snapshots = _mend_files(sources, found, database, kept)
@@ -133,12 +142,15 @@ def _mend(
     return report
 
 
-def _with_log(report: RepairReport, made: Salvaged) -> RepairReport:
+def _with_log(report: RepairReport, made: Salvaged, end: LostEnd | None) -> RepairReport:
+    lost = [LostPart(*one) for one in made.cuts]
+    if end is not None and not (lost or end.events):
+        lost.append(LostPart("the log", end.last + 1, end.shown, "events that no copy has"))
     return msgspec.structs.replace(
         report,
         events=made.events + sum(map(len, made.added.values())),
         taken=made.taken(),
-        lost=tuple(LostPart(*one) for one in made.cuts),
+        lost=tuple(lost),
         values=tuple(made.lost_values),
         attention=dict(made.attention),
     )
@@ -164,11 +176,16 @@ def _bury(home: Path, named: Set[str]) -> None:
             lock.unlink(missing_ok=True)
 
 
-def _remake(made: Salvaged, path: Path) -> None:
+def _remake(made: Salvaged, incarnation: str, kept: str, at: int, path: Path) -> None:
+    """Write the new database. If its log is another one than that of the store, it gets an incarnation of its
+    own, and records which one it had: backups of that are still copies of it."""
     meta = made.candidates.meta
     own = next(iter(meta.values()), {})
     surveyed = survey(made)
     same = is_as_before(made) and surveyed.keeps_positions
+    if not same:
+        record_repair(made, incarnation, kept, at)
+        surveyed = survey(made)
     remake(
         path,
         log_rows(made, surveyed),

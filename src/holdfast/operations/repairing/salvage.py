@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -22,10 +23,12 @@ from holdfast.kernel.decide import decide
 from holdfast.kernel.evolve import Impossible, evolve
 from holdfast.kernel.state import RunState
 from holdfast.operations.repairing.chains import Chain, follow
+from holdfast.operations.repairing.copies import Collected
+from holdfast.operations.repairing.mirrored import MirroredRun
 from holdfast.store.port import GENESIS, STORE_STREAM
-from holdfast.store.sqlite.salvage.candidates import SAME, Candidates
+from holdfast.store.sqlite.salvage.candidates import NO_PLACE, SAME, Candidates, JournalPlace
 
-MADE_AGAIN: Final = "made again from the streams themselves"
+MADE_AGAIN: Final = "the streams whose creation they record"
 _LOST_KIND: Final = "lost"
 
 
@@ -47,6 +50,8 @@ class Extra(NamedTuple):
     at: int
     payload: str
     position: int = 0
+    place: JournalPlace = NO_PLACE
+    """Of the creation of a stream that only a journal has: where its first event is there."""
 
 
 @dataclass
@@ -71,6 +76,8 @@ class Salvaged:
     """How many records of the store's own stream have other hashes than before."""
     attention: dict[str, str] = field(default_factory=dict)
     """Run → why it needs attention now."""
+    mirrored: Mapping[str, MirroredRun] = field(default_factory=dict)
+    """Run → how the mirror shows it."""
 
     owners: set[str] = field(default_factory=set)
     """Who owned a run: their lock files say when they were last alive."""
@@ -92,7 +99,7 @@ class Salvaged:
         return found
 
 
-def salvage(candidates: Candidates, kept: str, at: int) -> Salvaged:
+def salvage(candidates: Candidates, collected: Collected, kept: str, at: int) -> Salvaged:
     """Decide what the repaired store holds. `kept` is the directory that keeps the damaged files; `at` is
     now. Raises StoreCorrupt if no copy has anything of a log."""
     candidates.name_orphans()
@@ -101,18 +108,23 @@ def salvage(candidates: Candidates, kept: str, at: int) -> Salvaged:
         for name in candidates.names()
         if name != STORE_STREAM and (chain := follow(candidates, name)).version
     }
-    made = Salvaged(candidates, chains, {}, {})
+    for name, run in collected.runs.items():
+        if name in chains:
+            chains[name].known = max(chains[name].known, run.version)
+    made = Salvaged(candidates, chains, {}, {}, mirrored=collected.runs)
     _restore_records(made)
-    if not made.records and not chains:
+    if not (made.records or chains or collected.runs):
         raise StoreCorrupt("no copy of the log has an event that can be proven; nothing was changed")
     _settle_streams(made, kept, at)
     _settle_values(made)
     _settle_runs(made, at)
-    if made.cuts or made.lost_values or made.chained_anew:
-        lost = tuple(e.Lost(one.stream, one.first, one.last) for one in made.cuts)
-        before = next(iter(candidates.meta.values()), {}).get("incarnation", "")
-        _add(made, STORE_STREAM, e.StoreRepaired(kept, lost, tuple(made.lost_values), before), at)
     return made
+
+
+def record_repair(made: Salvaged, incarnation: str, kept: str, at: int) -> None:
+    """Record in the store's own stream what is lost, and the incarnation that the store had."""
+    lost = tuple(e.Lost(one.stream, one.first, one.last) for one in made.cuts)
+    _add(made, STORE_STREAM, e.StoreRepaired(kept, lost, tuple(made.lost_values), incarnation), at)
 
 
 # The store's own stream
@@ -221,19 +233,53 @@ def _settle_streams(made: Salvaged, kept: str, at: int) -> None:
             _add(made, STORE_STREAM, record, at)
     for name in made.archived:
         made.chains.pop(name, None)
-    for name in [one for one in made.chains if one not in made.numbers and one != STORE_STREAM]:
-        first = candidates.event(made.chains[name].ids[0])
-        made.kinds[name] = _kind(candidates, name, first[0])
-        made.numbers[name] = len(made.records) + len(made.added.get(STORE_STREAM, ())) + 2
-        _add(made, STORE_STREAM, e.StreamCreated(name, made.kinds[name]), first[1])
+    for one in _unrecorded(made):
+        made.kinds[one.name] = one.kind
+        made.numbers[one.name] = len(made.records) + len(made.added.get(STORE_STREAM, ())) + 2
+        _add(made, STORE_STREAM, e.StreamCreated(one.name, one.kind), one.at, one.place)
     for name in made.numbers:
         if name in made.chains or name in made.archived:
             continue
         known = max((head.version for head in candidates.heads(name)), default=0)
+        known = max(known, made.mirrored[name].version if name in made.mirrored else 0)
         if made.kinds[name] != _LOST_KIND or not name.startswith("@lost/"):
             made.cuts.append(Cut(name, 1, max(known, 1), _described(made, name)))
         made.archived[name] = record = e.StreamArchived(name, 0, GENESIS.hex(), kept)
         _add(made, STORE_STREAM, record, at)
+
+
+class _Creation(NamedTuple):
+    """The creation of a stream, which no record is left of."""
+
+    name: str
+    kind: str
+    at: int
+    place: JournalPlace = NO_PLACE
+
+
+def _unrecorded(made: Salvaged) -> list[_Creation]:
+    """The streams whose creation no copy has recorded, in the order in which they were created: numbers are
+    given by it. A journal has the order; where a stream of another copy belongs, or a run that only the
+    mirror shows, is known by the time."""
+    journaled, others = list[_Creation](), list[_Creation]()
+    for name in made.chains:
+        if name == STORE_STREAM or name in made.numbers:
+            continue
+        id = made.chains[name].ids[0]
+        type, at, *_ = made.candidates.event(id)
+        place = made.candidates.journal_place(id)
+        created = _Creation(name, _kind(made.candidates, name, type), at, place)
+        (others if place == NO_PLACE else journaled).append(created)
+    for run in made.mirrored.values():
+        if run.id not in made.chains and run.id not in made.numbers:
+            others.append(_Creation(run.id, "run", run.created_at))
+    journaled.sort(key=lambda one: one.place)
+    # A clock that was set back does not change the order of the journal.
+    latest = accumulate((one.at for one in journaled), max)
+    ordered = [(at, one) for at, one in zip(latest, journaled, strict=True)]
+    ordered += [(one.at, one) for one in others]
+    ordered.sort(key=lambda one: (one[0], one[1].place))
+    return [one for _, one in ordered]
 
 
 def _settle_values(made: Salvaged) -> None:
@@ -333,6 +379,8 @@ def _described(made: Salvaged, name: str) -> str:
         code = fields.get("code")
         named = code if isinstance(code, Mapping) else fields
         title = str(named.get("title") or named.get("name") or "")
+    elif name in made.mirrored:
+        title = made.mirrored[name].title
     return f"{kind or 'stream'} {title}".strip()
 
 
@@ -344,5 +392,6 @@ def _fields(payload: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _add(made: Salvaged, stream: str, event: e.Event, at: int) -> None:
-    made.added.setdefault(stream, []).append(Extra(e.type_of(event), at, e.encode(event)))
+def _add(made: Salvaged, stream: str, event: e.Event, at: int, place: JournalPlace = NO_PLACE) -> None:
+    extra = Extra(e.type_of(event), at, e.encode(event), place=place)
+    made.added.setdefault(stream, []).append(extra)

@@ -10,6 +10,7 @@ from holdfast.kernel import events as e
 from holdfast.operations.repairing.chains import Chain
 from holdfast.operations.repairing.salvage import Extra, Salvaged
 from holdfast.store.port import GENESIS, STORE_STREAM, chain
+from holdfast.store.sqlite.salvage.candidates import NO_PLACE, JournalPlace
 from holdfast.store.sqlite.salvage.remake import LogRow, StreamRow
 
 
@@ -18,13 +19,30 @@ def is_as_before(made: Salvaged) -> bool:
     return not (made.cuts or made.added or made.chained_anew or made.lost_values)
 
 
+class Order(NamedTuple):
+    """What the events of a log are sorted by. One whose position is known has that; one of a journal
+    follows the last known position before it there, by its line; any other one is counted behind one of
+    these."""
+
+    position: int = 0
+    line: int = 0
+    after: int = 0
+
+    def next(self) -> Order:
+        return self._replace(after=self.after + 1)
+
+
+_FIRST: Final = Order()
+_LAST: Final = Order(1 << 62)
+
+
 class Survey(NamedTuple):
     """The new log as a whole: its heads, the positions that its events had (0 where that is not known), and
-    when those were whose position is known."""
+    when those were whose place in the log is known."""
 
     heads: list[StreamRow]
     positions: list[int]
-    known: list[tuple[int, int]]
+    known: list[tuple[int, Order]]
     gone: int
     """How many events were archived: their positions stay empty."""
 
@@ -51,14 +69,14 @@ def survey(made: Salvaged) -> Survey:
             found.heads.append(StreamRow(number, name, "archived", record.version, hash, 0, 0))
             continue
         head = StreamRow(number, name, made.kinds.get(name, "store"), 0, GENESIS, 0, 0)
-        for row in _rows(made, name, number):
+        for row, place in _rows(made, name, number):
             epoch = head.epoch
             if row.type in _FENCING:
                 epoch = getattr(e.decode(row.type, row.payload), "epoch", 0) or epoch
             head = head._replace(version=row.version, hash=row.hash, epoch=epoch, at=row.at)
             found.positions.append(row.position)
-            if row.position:
-                found.known.append((row.at, row.position))
+            if row.position or place != NO_PLACE:
+                found.known.append((row.at, _order(row, place)))
         if name in made.deleted:  # the epoch of one that is deleted is below every other one
             head = head._replace(kind="deleted", epoch=-1 - head.epoch)
         found.heads.append(head)
@@ -69,24 +87,31 @@ def survey(made: Salvaged) -> Survey:
 _FENCING: Final = frozenset(one.__name__ for one in e.FENCING)
 
 
-def _rows(made: Salvaged, name: str, number: int) -> Iterator[LogRow]:
-    """The events of a stream with the positions that they had; 0 where that is not known."""
+def _order(row: LogRow, place: JournalPlace) -> Order:
+    return Order(row.position) if row.position else Order(place.behind, place.line)
+
+
+def _rows(made: Salvaged, name: str, number: int) -> Iterator[tuple[LogRow, JournalPlace]]:
+    """The events of a stream with the positions that they had, 0 where that is not known; and their places
+    in the journal."""
     one = made.chains.get(name) or Chain(name)
     events: list[int | Extra] = [*(made.records if name == STORE_STREAM else one.ids)]
     hash, encoded = GENESIS, name.encode()
     for version, record in enumerate([*events, *made.added.get(name, ())], 1):
         if isinstance(record, Extra):
-            type, at, payload, position = record
+            type, at, payload, position, place = record
             synced = 1
         else:
             type, at, payload, _, synced, position, _ = made.candidates.event(record)
+            place = NO_PLACE if position else made.candidates.journal_place(record)
         hash = chain(hash, encoded, version, type, at, payload)
-        yield LogRow(position, number, version, type, at, payload, hash, synced)
+        yield LogRow(position, number, version, type, at, payload, hash, synced), place
 
 
 def log_rows(made: Salvaged, surveyed: Survey) -> Iterator[LogRow]:
     """The whole log in its order. Positions stay if all are known and fit; else they are new. An event
-    without a position follows the one before it in its stream; a first one follows the last older event."""
+    whose place is not known follows the one before it in its stream; a first one follows the last older
+    event."""
     streams = [
         _ordered(_rows(made, name, number), surveyed.known)
         for name, number in {STORE_STREAM: 1, **made.numbers}.items()
@@ -99,21 +124,16 @@ def log_rows(made: Salvaged, surveyed: Survey) -> Iterator[LogRow]:
 
 
 def _ordered(
-    rows: Iterator[LogRow], known: list[tuple[int, int]]
-) -> Iterator[tuple[tuple[int, int], LogRow]]:
-    """Each event with a key that grows within its stream."""
+    rows: Iterator[tuple[LogRow, JournalPlace]], known: list[tuple[int, Order]]
+) -> Iterator[tuple[Order, LogRow]]:
+    """Each event with an order that grows within its stream."""
     from bisect import bisect_right
 
-    last = (0, 0)
-    for row in rows:
-        if row.position > last[0]:
-            last = (row.position, 0)
-        elif row.position == 0 and last == (0, 0):
-            older = bisect_right(known, (row.at, 1 << 62))
-            last = (known[older - 1][1] if older else 0, 1)
-        elif row.position == 0:
-            older = bisect_right(known, (row.at, 1 << 62))
-            last = max((last[0], last[1] + 1), (known[older - 1][1] if older else 0, 1))
-        else:
-            last = (last[0], last[1] + 1)
+    last = _FIRST
+    for row, place in rows:
+        order = _order(row, place)
+        if order == _FIRST:
+            older = bisect_right(known, (row.at, _LAST))
+            order = known[older - 1][1].next() if older else _FIRST.next()
+        last = max(last.next(), order)
         yield last, row

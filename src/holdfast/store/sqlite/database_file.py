@@ -49,6 +49,31 @@ def facts(path: Path) -> Facts:
         return Facts(apsw.sqlite_lib_version(), schema, sql.schema_version(), journal, size, problems)
 
 
+class LogEnd(NamedTuple):
+    """The incarnation of a store, the position of its last event, and the hash of the event at another one:
+    empty if none is there."""
+
+    incarnation: str
+    last: int
+    hash: bytes
+
+
+def log_end(path: Path, position: int) -> LogEnd:
+    """Raises `StoreError`."""
+    with _connected(path) as db:
+        incarnation: str | None = db.execute(sql.query("incarnation")).get
+        last: int | None = db.execute(sql.query("last_event")).get
+        hash: bytes | None = db.execute(sql.query("hash_at_position"), (position,)).get
+        return LogEnd(incarnation or "", last or 0, hash or b"")
+
+
+def tracker_heads(path: Path) -> dict[str, tuple[str, int, bytes]]:
+    """Stream → its kind, version and hash, of tasks, links, sessions and the memory. Raises `StoreError`."""
+    with _connected(path) as db:
+        rows = db.execute(sql.query("named_heads"))
+        return {name: (kind, version, hash) for name, kind, version, hash in rows}
+
+
 def owner_process(path: Path, owner: str) -> tuple[int, str] | None:
     """(process, host) of an owner; None if the file does not have it, or cannot be read."""
     try:

@@ -235,6 +235,13 @@ SELECT coalesce(sum(version), 0) FROM streams WHERE kind NOT IN ('archived', 'de
 -- name: extent
 SELECT (SELECT count(*) FROM streams WHERE kind NOT IN ('archived', 'deleted')), (SELECT count(*) FROM events);
 
+-- name: last_event
+SELECT max(position) FROM (SELECT max(position) AS position FROM events
+                           UNION ALL SELECT max(position) FROM deleted_events);
+
+-- name: named_heads
+SELECT name, kind, version, hash FROM streams WHERE name GLOB '@*' AND name NOT GLOB '@op/*';
+
 -- name: run_ids
 SELECT s.name FROM streams AS s
 WHERE s.kind = 'run' AND s.name >= ?1 AND s.name < ?1 || char(1114111)
@@ -432,8 +439,9 @@ WHERE m.type = 'index' AND m.name NOT LIKE 'sqlite_%'
 ORDER BY 1, 2;
 
 -- name: salvage_found
-INSERT OR IGNORE INTO found (copy, stream, version, type, time, payload, hash, synced, position, rank, digest)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+INSERT OR IGNORE INTO found (
+    copy, stream, version, type, time, payload, hash, synced, position, rank, digest, behind, line
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: salvage_name
 INSERT OR IGNORE INTO names (copy, stream, name) VALUES (?, ?, ?);
@@ -481,6 +489,14 @@ SELECT 1 FROM names AS n JOIN copies AS c ON c.id = n.copy AND c.trust = 0
      JOIN found AS f ON f.copy = n.copy AND f.stream = n.stream
 WHERE n.name = ? AND f.version = ? AND f.hash = ?;
 
+-- name: salvaged_position
+SELECT f.position FROM names AS n JOIN copies AS c ON c.id = n.copy AND c.trust < 3
+     JOIN found AS f ON f.copy = n.copy AND f.stream = n.stream AND f.position > 0
+WHERE n.name = ? AND f.version = ? AND f.hash = ? ORDER BY c.trust, f.rank LIMIT 1;
+
+-- name: salvaged_journal_place
+SELECT behind, line FROM found WHERE id = ?;
+
 -- name: salvaged_heads
 SELECT h.stream, h.kind, h.version, h.hash, c.trust, h.rank FROM heads AS h JOIN copies AS c ON c.id = h.copy
 WHERE h.name = ? ORDER BY c.trust, h.rank, h.version DESC;
@@ -493,6 +509,10 @@ WHERE n.name = ?1 AND p.version > ?2 ORDER BY p.version;
 -- name: salvaged_numbers
 SELECT n.stream FROM names AS n JOIN copies AS c ON c.id = n.copy
 WHERE n.name = ? AND n.stream > 0 ORDER BY c.trust, c.id, n.stream;
+
+-- name: salvaged_trust
+-- How much the copy is trusted that is trusted most of those which have the stream.
+SELECT min(c.trust) FROM names AS n JOIN copies AS c ON c.id = n.copy WHERE n.name = ?;
 
 -- name: salvaged_names_of
 -- The names that copies of this log have for the stream of this number, the most trusted first.

@@ -20,7 +20,10 @@ CREATE TABLE found (
     synced   INTEGER NOT NULL,
     position INTEGER NOT NULL,
     rank     INTEGER NOT NULL,
-    digest   BLOB    NOT NULL
+    digest   BLOB    NOT NULL,
+    -- Of an event of a journal: the last known position before it there, and the number of its line.
+    behind   INTEGER NOT NULL DEFAULT 0,
+    line     INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 CREATE UNIQUE INDEX found_once ON found (copy, stream, version, digest);

@@ -218,6 +218,15 @@ class Contents:
             raise ContentsDamaged([ref.hex()])
         yield held
 
+    def damaged_places(self, ref: Ref) -> tuple[str, ...]:
+        """Where a content is that cannot be read: its packs and its own file, or else the packs whose
+        contents are unknown. Empty if it is not here."""
+        found = [f"pack {pack.path.name}" for pack in self._pack_list() if ref in pack]
+        path = self._large.path(ref)
+        if path is not None:
+            found.append(f"large file {path.name}")
+        return tuple(found or (f"pack {name}" for name in sorted(self._damaged)))
+
     def reading(self) -> Reading:
         """For who knows which contents to ask for, and in which order."""
         return Reading(self._find, self.pieces)

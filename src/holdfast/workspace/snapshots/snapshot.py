@@ -107,18 +107,25 @@ State: TypeAlias = Entry | Hidden | None
 
 
 class Tree:
-    """The files of a snapshot. Raises SnapshotNotFound for an id that is none."""
+    """The files of a snapshot. Raises SnapshotNotFound for an id that is none, ContentsDamaged for a snapshot
+    that is damaged, or may be in a pack that is."""
 
     def __init__(self, contents: Contents, snapshot: str) -> None:
         self._contents = contents
         self.id = snapshot
+        ref = _ref(snapshot)
+        if ref is None:
+            raise SnapshotNotFound(snapshot)
         try:
-            ref = Ref(bytes.fromhex(snapshot))
-            data = contents.read(ref)
-            manifest = msgspec.msgpack.decode(data, type=Manifest)
-        except (ValueError, msgspec.MsgspecError, ContentsDamaged) as exc:
+            manifest = msgspec.msgpack.decode(contents.read(ref), type=Manifest)
+        except msgspec.MsgspecError as exc:
+            raise SnapshotNotFound(snapshot) from exc
+        except ContentsDamaged as exc:
+            places = contents.damaged_places(ref)
+            if places:
+                raise ContentsDamaged([f"snapshot {snapshot}", *places]) from exc
             raise SnapshotNotFound(snapshot, contents.restored_without_files) from exc
-        if len(ref) != SIZE or manifest.format != _FORMAT:
+        if manifest.format != _FORMAT:
             raise SnapshotNotFound(snapshot)
         self._listings: dict[bytes, Listing | Hidden] = {}
         self.root = Entry(manifest.mode, Ref(manifest.listing))
@@ -197,10 +204,7 @@ def needed(contents: Contents, snapshots: Iterable[str]) -> set[Ref]:
     for snapshot in snapshots:
         ref = _ref(snapshot)
         if ref is not None and ref in contents:
-            try:
-                Tree(contents, snapshot).refs(seen)
-            except SnapshotNotFound as exc:
-                raise ContentsDamaged([snapshot]) from exc
+            Tree(contents, snapshot).refs(seen)
     return seen
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b, sha256
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import apsw
 import msgspec
@@ -56,6 +56,17 @@ class Head(NamedTuple):
     hash: bytes
     trust: int
     rank: int
+
+
+class JournalPlace(NamedTuple):
+    """Where an event is in a journal, whose lines are in the order of the log: behind the event of that
+    position, the last one that is known, in that line."""
+
+    behind: int = 0
+    line: int = 0
+
+
+NO_PLACE: Final = JournalPlace()
 
 
 class _First(NamedTuple):
@@ -144,23 +155,32 @@ class Candidates:
         return count
 
     def add_event(
-        self, copy: int, name: str, version: int, type: str, at: int, payload: str, hash: bytes, rank: int = 0
+        self,
+        copy: int,
+        name: str,
+        version: int,
+        type: str,
+        at: int,
+        payload: str,
+        hash: bytes,
+        rank: int = 0,
+        place: JournalPlace = NO_PLACE,
     ) -> None:
         """An event from a file that names its stream."""
         number = 1 if name == STORE_STREAM else self._named.setdefault((copy, name), -1 - len(self._named))
         self._name(copy, number, name)
-        self._add(copy, EventRow(number, version, type, at, payload, hash, 1, 0, rank))
+        self._add(copy, EventRow(number, version, type, at, payload, hash, 1, 0, rank), place)
 
     def add_blob(self, hash: str, data: bytes) -> None:
         """A large value; ignored if it does not match its hash."""
         if sha256(data).hexdigest() == hash:
             self._db.execute(sql.query("put_blob"), (hash, data))
 
-    def _add(self, copy: int, row: EventRow) -> None:
+    def _add(self, copy: int, row: EventRow, place: JournalPlace = NO_PLACE) -> None:
         digest = blake2b(repr((row.type, row.at, row.payload, row.hash)).encode(), digest_size=12).digest()
         self._db.execute(
             sql.query("salvage_found"),
-            (copy, *row[:6], row.synced, row.position, row.rank, digest),
+            (copy, *row[:6], row.synced, row.position, row.rank, digest, *place),
         )
         if row.stream == 1 and row.type == "StreamCreated":
             try:
@@ -210,6 +230,15 @@ class Candidates:
         ).get
         return row
 
+    def journal_place(self, id: int) -> JournalPlace:
+        """Where a candidate is in the journal that has it."""
+        return JournalPlace(*self._db.execute(sql.query("salvaged_journal_place"), (id,)).get)
+
+    def position(self, name: str, version: int, hash: bytes) -> int:
+        """The position of an event in the copy that is trusted most; 0 if none has it with one."""
+        found: int | None = self._db.execute(sql.query("salvaged_position"), (name, version, hash)).get
+        return found or 0
+
     def has_hash(self, name: str, version: int, hash: bytes) -> bool:
         """Whether some copy has an event of that hash."""
         return self._db.execute(sql.query("salvaged_hash"), (name, version, hash)).get is not None
@@ -226,6 +255,10 @@ class Candidates:
         for (number,) in self._db.execute(sql.query("salvaged_numbers"), (name,)):
             return int(number)
         return 0
+
+    def is_left(self, name: str) -> bool:
+        """Whether only copies of an earlier life of the store have the stream."""
+        return bool(self._db.execute(sql.query("salvaged_trust"), (name,)).get == EARLIER)
 
     def names_of(self, number: int) -> list[tuple[str, str]]:
         """(name, kind) that copies have for the stream of this number."""

@@ -1,0 +1,78 @@
+"""Whether a database that is whole has lost its end: its mirror shows more of the same log.
+
+A write-ahead log that was deleted or cut off leaves a database that is consistent, and older. The mirror is
+written from the log only, and its card says which event it was written up to, of which incarnation of the
+store. A restore gives the store another incarnation: what it took away on purpose is not missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from holdfast.operations.repairing.mirrored import Mirrored, is_plain
+from holdfast.store.port import GENESIS
+from holdfast.store.sqlite.database_file import log_end, tracker_heads
+from holdfast.tracker import journal
+
+_GONE = ("archived", "deleted")
+
+
+class LostEnd(NamedTuple):
+    """`events` of the journal continue streams of the database, or begin new ones. The mirror was written up
+    to the event at the position `shown`, which the database, whose last one is `last`, does not have; 0 if it
+    has it."""
+
+    events: int
+    shown: int
+    last: int
+
+    @property
+    def what(self) -> str:
+        if self.events:
+            many = "an event" if self.events == 1 else f"{self.events} events"
+            return f"the journal of the mirror has {many} behind its end: its write-ahead log was lost"
+        return (
+            f"the mirror was written up to event {self.shown} of the log, which it does not have (its last "
+            f"one is {self.last}): its write-ahead log was lost"
+        )
+
+
+def find_lost_end(mirrored: Mirrored, database: Path, incarnation: str = "") -> LostEnd | None:
+    """What the mirror shows and a database that is whole does not have; None if that is nothing, or if the
+    mirror is not of the same incarnation. `incarnation` is that of a database that does not say. Other
+    processes may write to both meanwhile. Raises StoreError."""
+    size = mirrored.journal.stat().st_size if is_plain(mirrored.journal) else 0
+    end = log_end(database, mirrored.position)  # after the journal, which is never ahead of it
+    if not mirrored.incarnation or mirrored.incarnation != (end.incarnation or incarnation):
+        return None
+    shown = 0
+    if mirrored.position > end.last or (end.hash and not end.hash.hex().startswith(mirrored.piece)):
+        shown = mirrored.position
+    events = count_ahead(mirrored.journal, size, database) if size else 0
+    return LostEnd(events, shown, end.last) if events or shown else None
+
+
+def count_ahead(path: Path, size: int, database: Path) -> int:
+    """How many events the first `size` bytes of a journal have that continue the streams of a database, by
+    their hashes, or begin new ones."""
+    heads = tracker_heads(database)
+    count = 0
+    with path.open("rb") as file:
+        for line in journal.read_lines(_lines(file, size)):
+            if line is None or line.redacted or not journal.belongs(line.stream):
+                continue
+            kind, version, hash = heads.get(line.stream, ("", 0, GENESIS))
+            if kind not in _GONE and line.version == version + 1 and line.follows(hash):
+                heads[line.stream] = (kind, line.version, bytes.fromhex(line.hash))
+                count += 1
+    return count
+
+
+def _lines(file: BinaryIO, size: int) -> Iterator[bytes]:
+    for line in file:
+        size -= len(line)
+        if size < 0:
+            return
+        yield line
