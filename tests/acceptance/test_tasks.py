@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 
@@ -97,3 +98,24 @@ def test_a_task_with_an_open_blocker_is_completed_with_a_reason_only(cli: Any) -
     assert f"holdfast task unlink {task[:8]} {first[:8]}" in refused
     cli("task", "complete", task, "--anyway", "the guests are here")
     assert "the guests are here (completed while open: " in cli("task", "show", task).out
+
+
+def test_an_import_names_what_it_did_not_take(cli: Any, tmp_path: Path) -> None:
+    """A task that was changed here and in the file stays as it is here, and the answer names it with the
+    fields that are different in the file. A task of which the file only lacks changes is not named."""
+    task = cli("task", "create", "Dig").out.strip()
+    other = cli("task", "create", "Reap").out.strip()
+    cli("task", "edit", task, "--name", "Dig wide")
+    cli("task", "note", task, "made here")
+    written = cli("task", "export", "-").out
+    file = tmp_path / "tasks.jsonl"
+    file.write_text(written.replace("Dig wide", "Dig deep").replace("made here", "made there"))
+    cli("task", "note", other, "here only")
+    done = cli("task", "import", file)
+    assert "0 extended, 2 as they were" in done.out
+    assert f"task {task[:8]} Dig wide was changed here and in the file" in done.err
+    assert "not taken from the file: name, notes\n" in done.err
+    assert other[:8] not in done.err
+    assert cli("task", "import", file, "--json").json()["not_taken"] == [
+        {"task": task, "name": "Dig wide", "fields": ["name", "notes"]}
+    ]
