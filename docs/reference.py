@@ -297,7 +297,7 @@ JSON_SECTIONS: list[tuple[str, str, list[str]]] = [
     (
         "`task link --json`, `task unlink --json`, `task export --json`, `task import --json`",
         "`link` and `unlink`: `task`, `on`, `kind`, and `changed`: false if it was linked so already. `export`: `file`, `lines`. "
-        "`import`: how many tasks were `created`, `extended`, `kept` as they were, how many `links` added, and how many `checks` came along.",
+        "`import`: how many tasks were `created`, `extended`, `kept` as they were, how many `links` added, how many `checks` came along, and `not_taken`: each task that was changed here and in the file, as `task`, `name` and the `fields` that are different in the file.",
         [],
     ),
     ("`session list --json`", "A list, the newest first; `show` also has `tasks`.", ["WorkSession"]),

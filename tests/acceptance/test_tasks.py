@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from pathlib import Path
 from typing import Any
 
 
@@ -121,3 +122,24 @@ def test_tasks_go_through_a_pipe(cli: Any) -> None:
     assert (refused.returncode, refused.stderr) == (2, said)
     moved = cli("task", "list", "--json", HOLDFAST_HOME=f"{cli.home}2").json()
     assert moved == cli("task", "list", "--json").json()
+
+
+def test_an_import_names_what_it_did_not_take(cli: Any, tmp_path: Path) -> None:
+    """A task that was changed here and in the file stays as it is here, and the answer names it with the
+    fields that are different in the file. A task of which the file only lacks changes is not named."""
+    task = cli("task", "create", "Dig").out.strip()
+    other = cli("task", "create", "Reap").out.strip()
+    cli("task", "edit", task, "--name", "Dig wide")
+    cli("task", "note", task, "made here")
+    written = cli("task", "export", "-").out
+    file = tmp_path / "tasks.jsonl"
+    file.write_text(written.replace("Dig wide", "Dig deep").replace("made here", "made there"))
+    cli("task", "note", other, "here only")
+    done = cli("task", "import", file)
+    assert "0 extended, 2 as they were" in done.out
+    assert f"task {task[:8]} Dig wide was changed here and in the file" in done.err
+    assert "not taken from the file: name, notes\n" in done.err
+    assert other[:8] not in done.err
+    assert cli("task", "import", file, "--json").json()["not_taken"] == [
+        {"task": task, "name": "Dig wide", "fields": ["name", "notes"]}
+    ]

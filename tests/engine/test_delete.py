@@ -236,7 +236,9 @@ def test_a_task_that_would_close_a_cycle_does_not_come_back(hf, tmp_path):
     hf.tasks.link(c, a)
     with pytest.raises(LinkCycle, match=r"\(b\)"):
         hf.undo(deleted)
-    with pytest.raises(TaskDeleted, match=f"undo {deleted}"):
+    with pytest.raises(
+        TaskDeleted, match=f"^line 3 of {tmp_path}/tasks is wrong: .* `holdfast undo {deleted}"
+    ):
         hf.tasks.import_(tmp_path / "tasks")
     hf.tasks.unlink(c, a)
     hf.undo(deleted)

@@ -91,7 +91,7 @@ def test_what_another_has_changed_since_is_kept_and_named(hf, task):
     hf.tasks.edit(task, priority=0)
     hf.memory.withdraw(hf.memory.recall("late")[0].id, "no")
     done = hf.rewind("r", "half")
-    who = f"changed by {wiring.user()} since"
+    who = f"changed by {wiring.actor(hf._place)} since"
     assert [(one.name, one.why) for one in done.tasks.kept] == [("grow kelp", who)]
     assert status(hf, task) == "completed"
     assert [one.name for one in done.memory.changes] == ["in a step"]

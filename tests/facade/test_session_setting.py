@@ -7,6 +7,7 @@ import pytest
 
 from holdfast import Holdfast, step, workflow
 from holdfast.errors import SessionNotFound
+from holdfast.kernel.task import stream_of
 
 broken = True
 
@@ -59,6 +60,8 @@ def test_a_session_that_does_not_exist_stops_no_run(tmp_path: Path, monkeypatch)
     with Holdfast(tmp_path, durability="process") as hf:
         assert hf.resume("x").result(30) == 1
         assert hf.tasks.get(task).status == "completed"
+        ended = hf._store.load(stream_of(task))[-1].event
+    assert (type(ended).__name__, ended.author.session) == ("TaskCompleted", "")
 
 
 def test_a_session_that_has_ended_still_counts(tmp_path: Path, monkeypatch):

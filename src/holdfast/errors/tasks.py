@@ -54,13 +54,13 @@ class TaskDeleted(TaskNotFound):
 
     code = "task_deleted"
 
-    def __init__(self, task: str, operation: str = "", *, final: bool = False) -> None:
+    def __init__(self, task: str, operation: str = "", *, final: bool = False, where: str = "") -> None:
         way = (
             "`holdfast gc` has made that final"
             if final
             else f"`holdfast undo {operation}` brings it back, until `holdfast gc` makes that final"
         )
-        NotFound.__init__(self, f"task {task} was deleted; {way}")
+        NotFound.__init__(self, f"{where}task {task} was deleted; {way}")
         self.task = task
         self.operation = operation
         self.final = final

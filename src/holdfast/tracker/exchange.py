@@ -34,16 +34,26 @@ _AT_ONCE = 500
 _ALL = 1 << 62
 
 
+class NotTaken(msgspec.Struct, frozen=True):
+    """A task that was changed here and in the file, and stays as it is here; `fields` are those that are
+    different in the file."""
+
+    task: str
+    name: str
+    fields: tuple[str, ...]
+
+
 class Imported(msgspec.Struct, frozen=True):
     """The result of an import: tasks that are new, tasks that got events they lacked, tasks that stay as
     they are here, links that are new. `checks` counts the commands that come along: they run
-    when their task is completed."""
+    when their task is completed. `not_taken` names those of `kept` that are different in the file."""
 
     created: int
     extended: int
     kept: int
     links: int
     checks: int = 0
+    not_taken: tuple[NotTaken, ...] = ()
 
 
 def lines(tracker: Tracker) -> Iterator[bytes]:
@@ -75,27 +85,31 @@ class _Line(msgspec.Struct, frozen=True):
     is_new: bool = False
     """It has no id in the file. If its task is here, the step that reads the file has made it, and runs again
     after a crash."""
+    number: int = 0
+    """Which line of the file it is."""
 
 
 def import_(tracker: Tracker, source: Path | IO[bytes]) -> Imported:
     """Read a file in. The whole file is checked before anything is written: `BadInput` names the first wrong
     line. A task that is here already gets the events that it lacks, if its history here is the beginning of
-    that in the file; otherwise it stays as it is. Raises `TaskDeleted` for one that was deleted here."""
+    that in the file; otherwise it stays as it is, and `not_taken` names it. Raises `TaskDeleted`, with the
+    line, for one that was deleted here."""
     file = str(source if isinstance(source, Path) else getattr(source, "name", "the file"))
     found, wanted = _read(tracker, source, file)
     known = set(tracker.store.task_ids("", _ALL))
     for one in found:
         if one.task not in known and tracker.store.deleted(tasks.stream_of(one.task)) is not None:
-            raise missing(tracker.store, one.task)
+            raise missing(tracker.store, one.task, f"line {one.number} of {file} is wrong: ")
     _refuse_unknown(file, wanted, known | {one.task for one in found})
     _refuse_wrong(file, [*tracker.store.all_links(), *(link for _, link in wanted)])
     counts = [0, 0, 0]
     changed: set[str] = set()
+    left: dict[str, NotTaken] = {}
     for start in range(0, len(found), _AT_ONCE):
         some = found[start : start + _AT_ONCE]
 
         def decide(recorded: Sequence[Sequence[Recorded]], some: list[_Line] = some) -> list[Decision]:
-            decisions = [_added(one, here, counts) for one, here in zip(some, recorded, strict=True)]
+            decisions = [_added(one, here, counts, left) for one, here in zip(some, recorded, strict=True)]
             changed.update(one.task for one, made in zip(some, decisions, strict=True) if made.events)
             return decisions
 
@@ -104,11 +118,11 @@ def import_(tracker: Tracker, source: Path | IO[bytes]) -> Imported:
     added = _import_links(tracker, file, [link for _, link in wanted])
     rows = tracker.store.tasks(TaskFilter(archived=True)) if changed else []
     checks = sum(len(row.fields.checks) for row in rows if row.id in changed)
-    return Imported(created, extended, kept, added, checks)
+    return Imported(created, extended, kept, added, checks, tuple(left.values()))
 
 
-def _added(one: _Line, here: Sequence[Recorded], counts: list[int]) -> Decision:
-    """The events of the file that the store lacks."""
+def _added(one: _Line, here: Sequence[Recorded], counts: list[int], left: dict[str, NotTaken]) -> Decision:
+    """The events of the file that the store lacks. A task that has other events here goes into `left`."""
     there = [(e.type_of(old.event), old.at, e.encode(old.event)) for old in here]
     theirs = [(new.type, new.at, e.encode(e.decode(new.type, new.payload))) for new in one.events]
     if there and one.is_new:
@@ -116,9 +130,29 @@ def _added(one: _Line, here: Sequence[Recorded], counts: list[int]) -> Decision:
         return NO_EVENTS
     if theirs[: len(there)] != there or len(theirs) == len(there):
         counts[2] += 1
+        if there[: len(theirs)] != theirs:
+            _leave(one, here, left)
         return NO_EVENTS
     counts[1 if there else 0] += 1
     return Decision(tasks.KIND, one.events[len(there) :])
+
+
+def _leave(one: _Line, here: Sequence[Recorded], left: dict[str, NotTaken]) -> None:
+    """Note in which fields the task in the file is not the one that is here."""
+    ours, theirs = tasks.fold(here), None
+    for version, new in enumerate(one.events, 1):
+        theirs = tasks.evolve(theirs, e.decode(new.type, new.payload), version, new.at)
+    assert ours is not None
+    assert theirs is not None
+    fields = [
+        name
+        for name in ours.fields.__struct_fields__
+        if getattr(ours.fields, name) != getattr(theirs.fields, name)
+    ]
+    if any(note not in ours.notes for note in theirs.notes):
+        fields.append("notes")
+    if fields:
+        left[one.task] = NotTaken(one.task, ours.fields.name, tuple(fields))
 
 
 def _import_links(tracker: Tracker, file: str, wanted: Sequence[LinkRow]) -> int:
@@ -196,7 +230,7 @@ def _task(tracker: Tracker, line: dict[str, Any], number: int, author: Author) -
         if isinstance(fields.get("due"), str):
             fields["due"] = _due(fields["due"])
         made = task_rules.create(tracker.redacted(fields), author)
-        return _Line(id, [new_event(made, tracker.clock.now_us())], not line.get("task"))
+        return _Line(id, [new_event(made, tracker.clock.now_us())], not line.get("task"), number)
     events = []
     state = None
     for version, one in enumerate(line["events"], 1):
@@ -208,7 +242,7 @@ def _task(tracker: Tracker, line: dict[str, Any], number: int, author: Author) -
         events.append(new_event(event, at))
     if not events:
         raise BadInput("it has no events")
-    return _Line(id, events)
+    return _Line(id, events, number=number)
 
 
 def _due(text: str) -> int:

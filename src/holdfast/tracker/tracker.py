@@ -116,9 +116,10 @@ class Tracker(NamedTuple):
         return after[0]
 
 
-def missing(store: Store, task: str) -> TaskNotFound:
-    """The error for an id that no task has: that it was deleted, or that there is none."""
+def missing(store: Store, task: str, where: str = "") -> TaskNotFound:
+    """The error for an id that no task has: that it was deleted, or that there is none. `where` is the
+    beginning of the sentence that says where the id stands."""
     deleted = store.deleted(tasks.stream_of(task))
     if deleted is not None:
-        return TaskDeleted(task, deleted.operation, final=deleted.final)
+        return TaskDeleted(task, deleted.operation, final=deleted.final, where=where)
     return TaskNotFound(task)

@@ -287,12 +287,19 @@ def import_(file: str, as_json: bool) -> None:
     with access.open_to_track() as hf:
         done = hf.tasks.import_(sys.stdin.buffer if file == "-" else file)
     if as_json:
-        out.json({name: getattr(done, name) for name in ("created", "extended", "kept", "links", "checks")})
+        counts = ("created", "extended", "kept", "links", "checks")
+        left = [{"task": one.task, "name": one.name, "fields": list(one.fields)} for one in done.not_taken]
+        out.json({name: getattr(done, name) for name in counts} | {"not_taken": left})
         return
     out.line(
         f"{counted(done.created, 'task')} created, {done.extended:,} extended, {done.kept:,} as they were, "
         f"{counted(done.links, 'link')} added"
     )
+    for one in done.not_taken:
+        say(
+            f"task {one.task[:8]} {clean(one.name)} was changed here and in the file, and stays as it is "
+            f"here; not taken from the file: {', '.join(one.fields)}"
+        )
     if done.checks:
         say(
             f"the file brings {counted(done.checks, 'check')}: commands that run when a task is completed; "
