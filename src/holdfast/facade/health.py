@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from holdfast import wiring
 from holdfast.clock import ago
+from holdfast.counts import counted
 from holdfast.errors import HoldfastError, NotFound, NotTrusted, SettingsError, StoreError
 from holdfast.project import DATABASE
 from holdfast.sizes import amount
@@ -113,7 +114,7 @@ def _file(place: Place) -> Iterator[Check]:
         way = quoted(Way("audit verify"))
         yield Check("integrity", "good", f"quick check found nothing; {way} checks the log")
     size = extent(path)
-    held = f"{amount(known.size)}, {size.streams} streams, {size.events} events"
+    held = f"{amount(known.size)}, {counted(size.streams, 'stream')}, {counted(size.events, 'event')}"
     yield Check("store", "good", f"{path} ({held})")
     schema = f"schema {known.schema}"
     if known.schema < known.newest_schema:

@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 import pathspec
 
+from holdfast.counts import counted
 from holdfast.deliver_settings import GateStage, Policy
 from holdfast.engine.primitives.gates import Automatic
 
@@ -45,8 +46,8 @@ def _approves(policy: Policy, paths: Sequence[str], lines: int | None) -> str | 
         return None
     if policy.lines is not None and (lines is None or lines > policy.lines):
         return None
-    many = "1 file" if len(paths) == 1 else f"{len(paths)} files"
-    return f"{many} named" if lines is None else f"{many}, {lines} lines"
+    many = counted(len(paths), "file")
+    return f"{many} named" if lines is None else f"{many}, {counted(lines, 'line')}"
 
 
 def _rejects(policy: Policy, paths: Sequence[str], lines: int | None) -> str | None:
@@ -55,9 +56,9 @@ def _rejects(policy: Policy, paths: Sequence[str], lines: int | None) -> str | N
     if matching:
         return f"{', '.join(matching[:3])} must not be changed"
     if policy.files is not None and len(paths) > policy.files:
-        return f"{len(paths)} files, at most {policy.files}"
+        return f"{counted(len(paths), 'file')}, at most {policy.files}"
     if policy.lines is not None and lines is not None and lines > policy.lines:
-        return f"{lines} lines, at most {policy.lines}"
+        return f"{counted(lines, 'line')}, at most {policy.lines}"
     bare = not policy.paths and policy.files is None and policy.lines is None
     return "no such change is wanted" if bare else None
 
