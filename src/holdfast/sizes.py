@@ -11,6 +11,8 @@ _UNITS = ("", "K", "M", "G", "T")
 
 def amount(count: int) -> str:
     """Such as `812 bytes`, `9.6 KB`, `140 KB`, `1.2 GB`."""
+    if count == 1:
+        return "1 byte"
     size = float(count)
     for unit in ("bytes", "KB", "MB", "GB"):
         if size < 1024:

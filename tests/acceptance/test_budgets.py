@@ -53,7 +53,7 @@ def test_a_request_that_was_killed_is_charged_once(cli: Any) -> None:
     cli.script(FLOW)
     running = cli.start("run", "flow.py:hangs", "--id", "x")
     cli.wait_for_note("ask 99")
-    assert "x ask#1  0.05 usd, 1 steps" in cli("budget", "show", "default").out
+    assert "x ask#1  0.05 usd, 1 step" in cli("budget", "show", "default").out
     running.send_signal(signal.SIGKILL)
     running.communicate()
     again = cli.start("resume", "x")

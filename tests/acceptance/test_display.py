@@ -6,11 +6,13 @@ import re
 import shlex
 import subprocess
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from types import SimpleNamespace
 
 import pytest
 
 from holdfast import LogEvent
+from holdfast.agents.deliver.policies import YES, decide
 from holdfast.cli.commands import showing, stats
 from holdfast.cli.drawing import step_showing
 from holdfast.cli.drawing.picture import put_back
@@ -18,6 +20,8 @@ from holdfast.cli.drawing.steps import Look, tree
 from holdfast.cli.drawing.terminal import folded
 from holdfast.cli.drawing.values import compact_text, data_text, shown_text
 from holdfast.clock import microseconds
+from holdfast.counts import counted, unit_for
+from holdfast.sizes import amount
 from holdfast.views.records import StepInfo
 from holdfast.views.statistics import Durations, Statistics, StepTotals
 
@@ -389,6 +393,27 @@ def test_quiet_prints_no_output_of_commands(cli):
     assert "kelp" not in text and "completed t in" in text
     done = cli("run", "-q", "--id", "c", "--", "echo", "kelp")
     assert done.out == "kelp\n"
+
+
+def test_nouns_fit_their_numbers():
+    """One of a thing is not several, in sentences of every room."""
+    assert [counted(count, "line") for count in (0, 1, 2, 1000)] == [
+        "0 lines",
+        "1 line",
+        "2 lines",
+        "1,000 lines",
+    ]
+    assert [unit_for(one, "steps") for one in (1, "1", 2, Decimal("0.5"))] == [
+        "step",
+        "step",
+        "steps",
+        "steps",
+    ]
+    assert unit_for(1, "usd") == "usd"
+    assert [amount(size) for size in (0, 1, 2, 1024)] == ["0 bytes", "1 byte", "2 bytes", "1.0 KB"]
+    assert [decide([YES], "implementation", ["a"], lines).comment for lines in (1, 2)] == [
+        "1 file, 1 line", "1 file, 2 lines",
+    ]  # fmt: skip
 
 
 # Help

@@ -385,12 +385,14 @@ def test_verify_runs_the_commands_again_and_records_it(hf: Holdfast, root: Path)
     assert list(hf._store.verify()) == []  # type: ignore[attr-defined]
 
 
-def test_verify_refuses_a_document_that_was_changed(hf: Holdfast, root: Path) -> None:
+def test_verify_refuses_a_document_that_was_changed(open_hf: Callable[..., Holdfast], root: Path) -> None:
     """Nothing runs again, and nothing is recorded: the other milestones of the run are verified by name."""
-    run = executed(hf, checked)
-    made, _ = hf._store.evidence(run)  # type: ignore[attr-defined]
-    with closing(sqlite3.connect(hf.home / DATABASE)) as db, db:
+    with open_hf() as first:
+        run = executed(first, checked)
+        made, _ = first._store.evidence(run)  # type: ignore[attr-defined]
+    with closing(sqlite3.connect(first.home / DATABASE)) as db, db:
         db.execute("UPDATE blobs SET data = x'00' WHERE hash = ?", [made.event.blob])
+    hf = open_hf()
     (root / "check.py").write_text(f"open({str(root / 'ran')!r}, 'w')\n")
     for name in (None, "made"):
         with pytest.raises(StoreCorrupt, match="was changed"):

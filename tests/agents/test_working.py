@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -233,6 +234,96 @@ async def wrongly(what: str) -> str:
 def test_what_is_refused(hf: Holdfast, what: str, error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
         hf.run(wrongly, what)
+
+
+class Texting:
+    name = "texting"
+
+    async def work(self, job: Job) -> str:
+        return job.prompt
+
+
+class Blocking:
+    name = "blocking"
+
+    def work(self, job: Job) -> Outcome:
+        return Outcome(text=job.prompt)
+
+
+class Nameless:
+    async def work(self, job: Job) -> Outcome:
+        return Outcome(text=job.prompt)
+
+
+class Idle:
+    name = "idle"
+
+
+@dataclass
+class Storable:
+    """An agent that is data."""
+
+    name: str
+    answer: str
+
+    async def work(self, job: Job) -> Outcome:
+        return Outcome(text=f"{self.answer} {job.prompt}")
+
+
+NO_AGENTS: dict[str, tuple[Any, str]] = {
+    "text": (
+        Texting(),
+        "Texting cannot work as an agent: its `work` returned str, and must return an Outcome",
+    ),
+    "blocking": (Blocking(), "Blocking cannot work as an agent: its `work` is not async; an agent has"),
+    "nameless": (
+        Nameless(),
+        "Nameless is no agent: it has no `name` that is text; an agent has a `name` and",
+    ),
+    "idle": (Idle(), "Idle is no agent: it has no method `work`; an agent has"),
+    "class": (Listening, r"Listening is a class and no agent: pass Listening\(...\); an agent has"),
+}
+
+
+@workflow
+async def with_own(which: str) -> str:
+    return (await work.aio(NO_AGENTS[which][0], Job(goal="g", prompt="p"))).text
+
+
+@pytest.mark.parametrize("which", NO_AGENTS)
+def test_what_is_no_agent_is_refused(hf: Holdfast, home: Path, which: str) -> None:
+    """The sentence names its class and what an agent must have, whether the code or a handler gives it."""
+    agent, said = NO_AGENTS[which]
+    with pytest.raises(BadInput, match=said):
+        hf.run(with_own, which)
+
+    class Giving:
+        def find(self, name: str = "", role: str = "") -> Any:
+            return agent
+
+    with Holdfast(home, handlers={"agents": lambda *_: Giving()}) as other:
+        with pytest.raises(BadInput, match=said):
+            other.run(by_name, "any")
+        if which not in ("text", "blocking"):  # what its work returns is known when it has worked
+            with pytest.raises(BadInput, match=said):
+                other.deliver("Do it")
+            assert other.tasks.list() == []
+
+
+@workflow
+def with_own_in_def(storable: bool) -> str:
+    agent = Storable("storable", "did") if storable else Listening()
+    return work(agent, Job(goal="g", prompt="p")).text
+
+
+def test_an_own_agent_in_a_def_workflow_is_data(hf: Holdfast) -> None:
+    """The child run records it. One that is none is refused, with what can be done."""
+    assert hf.run(with_own_in_def, True) == "did p"
+    with pytest.raises(BadInput) as refused:
+        hf.run(with_own_in_def, False)
+    said = str(refused.value)
+    assert said.startswith("Listening cannot work in a `def` workflow, whose child run records the agent: ")
+    assert "await work.aio(...)" in said and "a dataclass" in said and "@step" not in said
 
 
 def test_outside_a_run() -> None:

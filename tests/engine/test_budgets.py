@@ -218,7 +218,7 @@ def test_seconds_and_steps_are_metered_without_being_named(hf: Any, open_hf: Any
     @step(reserve=Amounts())
     def plain() -> None: ...
 
-    with pytest.raises(BudgetReached, match="plain#3 needs 1 steps; of its 2, 2 are spent"):
+    with pytest.raises(BudgetReached, match="plain#3 needs 1 step; of its 2, 2 are spent"):
         hf.run(act(lambda: [plain() for _ in range(3)]))
     hf.budgets.set("default", steps="none", seconds=0)
     with pytest.raises(BudgetReached, match=r"needs more seconds; of its 0, .* --seconds VALUE` raises it"):
@@ -936,7 +936,7 @@ steps:
 def test_the_budget_of_a_plan_limits_its_run(hf: Any) -> None:
     """Its own budget, a part of the run's; what a person has raised stays raised."""
     hf.budgets.set("team")
-    with pytest.raises(BudgetReached, match=r"budget run:x is reached: c\[1\]/c#1 needs 1 steps; of its 2"):
+    with pytest.raises(BudgetReached, match=r"budget run:x is reached: c\[1\]/c#1 needs 1 step; of its 2"):
         hf.with_id("x").with_budget("team").run(plans.run_plan, plans.read(PLAN), {})
     found = hf.budgets.get("run:x")
     assert (found.parent, found.limits) == ("team", Amounts("0.1", steps=2))
@@ -987,7 +987,7 @@ def test_a_plan_keeps_its_limits_in_a_run_with_limits_of_its_own(hf: Any, tmp_pa
     file = tmp_path / "plan.yaml"
     file.write_text(PLAN.replace("name: p", "name: p\ninput: {goal: }"))
     run = hf.deliver("g", plan=file, max_usd=Decimal(5), run_id="x")
-    with pytest.raises(BudgetReached, match=r"budget plan:x is reached: c\[1\]/c#1 needs 1 steps; of its 2"):
+    with pytest.raises(BudgetReached, match=r"budget plan:x is reached: c\[1\]/c#1 needs 1 step; of its 2"):
         run.result()
     assert hf.budgets.get("plan:x").parent == "run:x"
     assert (spent(hf, "plan:x")[2], spent(hf, "run:x")[2]) == (2, 2)

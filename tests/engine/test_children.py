@@ -8,7 +8,7 @@ import pytest
 from holdfast import DetachedStep, InDoubt, StoreError, command, gather, parallel, step
 from holdfast.engine.runs.child_run import child_id
 from holdfast.engine.runs.claim import claim
-from holdfast.errors import NeedsAttention, OwnershipLost
+from holdfast.errors import NeedsAttention, NotStorable, OwnershipLost
 from holdfast.kernel.identity import check_run_id
 
 
@@ -20,6 +20,15 @@ def work(ran):
         return name.upper()
 
     return work
+
+
+def test_only_a_step_can_ignore_what_cannot_be_stored(hf, act, work):
+    """The error of a step advises `ignore`, which that of a workflow does not: all its arguments count."""
+    child = act(lambda name: work(name), "child")
+    for called, advised in ((work, True), (child, False)):
+        with pytest.raises(NotStorable, match="is not data") as refused:
+            hf.run(act(lambda called=called: called(object())))
+        assert ("@step(ignore=" in str(refused.value)) is advised
 
 
 def test_a_child_is_a_run_with_a_readable_id(hf, act, work):

@@ -88,7 +88,9 @@ def test_an_evidence_writer_of_ones_own(open_hf, act, tmp_path):
     assert hf.evidence.get("r").document == "done: 1 command"
 
 
-@pytest.mark.parametrize("bad", [{"router": NoRank}, {"skills": NoRank}, {"governor": NoRank}])
+@pytest.mark.parametrize(
+    "bad", [{name: NoRank} for name in ("router", "skills", "governor", "evidence", "agents")]
+)
 def test_a_handler_without_its_methods_is_refused(open_hf, act, bad):
     """By name, with the method that is missing, when it is first needed."""
     (name,) = bad

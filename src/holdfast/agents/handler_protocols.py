@@ -1,9 +1,11 @@
-"""The protocols of handlers: what a governor, router, skill chooser or evidence writer of your own must have.
+"""The protocols of handlers: what a governor, router, skill chooser, evidence writer or finder of agents of
+your own must have.
 
     governor  `GovernorHandler`: `reserve` before an attempt, `settle` with its end
     router    `RouterHandler`: `rank`
     skills    `SkillsHandler`: `choose`
     evidence  `EvidenceHandler`: `write`
+    agents    `AgentsHandler`: `find`
 
 A handler is made by calling its class, or any function, with (engine, settings), once for each engine, when
 it is first needed. It is called from the threads of runs, so it must be thread-safe. Whatever it decides is
@@ -20,9 +22,9 @@ from holdfast.engine.execution.reserving import Governor as GovernorHandler
 from holdfast.engine.primitives.milestone import Writer as EvidenceHandler
 
 if TYPE_CHECKING:
-    from holdfast.agents.protocol import Job
+    from holdfast.agents.protocol import Agent, Job
 
-__all__ = ["EvidenceHandler", "GovernorHandler", "RouterHandler", "Skilled", "SkillsHandler"]
+__all__ = ["AgentsHandler", "EvidenceHandler", "GovernorHandler", "RouterHandler", "Skilled", "SkillsHandler"]
 
 
 class RouterHandler(Protocol):
@@ -60,5 +62,15 @@ class SkillsHandler(Protocol):
         """At most `limit` skills for a job, the best first. It is called in the code of a workflow, also in
         an event loop: it may read the store and small files, and must not wait for anything else.
         `engine.store.outcomes("skills", job.kind, candidate, limit)` has the last outcomes of a skill.
+        """
+        ...
+
+
+class AgentsHandler(Protocol):
+    """The handler `agents`."""
+
+    def find(self, name: str = "", role: str = "") -> Agent:
+        """The agent of this name; without a name, that of the role. It is called again with the `name` of the
+        agent that it returned, and must find the same. Raises `AgentNotFound`.
         """
         ...

@@ -42,6 +42,7 @@ PROTOCOLS: Final[dict[str, type]] = {
     "router": protocols.RouterHandler,
     "skills": protocols.SkillsHandler,
     "evidence": protocols.EvidenceHandler,
+    "agents": protocols.AgentsHandler,
 }
 """Name → what a handler of one's own must have."""
 

@@ -12,11 +12,13 @@ your own), so that a resumed run repeats nothing that is recorded. An agent hold
 
 from __future__ import annotations
 
+import inspect
 from decimal import Decimal
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 import msgspec
 
+from holdfast.errors import BadInput
 from holdfast.kernel.measures import Measured
 
 __all__ = ["Agent", "Job", "Outcome"]
@@ -65,3 +67,33 @@ class Agent(Protocol):
     def name(self) -> str: ...
 
     async def work(self, job: Job) -> Outcome: ...
+
+
+_MUST: Final = "an agent has a `name` and `async def work(self, job: Job) -> Outcome`"
+
+
+def check_agent(agent: object) -> Agent:
+    """The agent itself. Raises `BadInput` for an object that is none, with its class and what it lacks."""
+    if isinstance(agent, type):
+        raise BadInput(f"{agent.__name__} is a class and no agent: pass {agent.__name__}(...); {_MUST}")
+    name = getattr(agent, "name", None)
+    if not (isinstance(name, str) and name):
+        raise BadInput(f"{type(agent).__name__} is no agent: it has no `name` that is text; {_MUST}")
+    if not callable(getattr(agent, "work", None)):
+        raise BadInput(f"{type(agent).__name__} is no agent: it has no method `work`; {_MUST}")
+    return agent  # type: ignore[return-value]
+
+
+async def outcome_of(agent: Agent, job: Job) -> Outcome:
+    """Let the agent work on the job. Raises `BadInput` if `work` is not async, or returns no `Outcome`."""
+    working = agent.work(job)
+    kind = type(agent).__name__
+    if not inspect.isawaitable(working):
+        raise BadInput(f"{kind} cannot work as an agent: its `work` is not async; {_MUST}")
+    outcome: object = await working
+    if not isinstance(outcome, Outcome):
+        raise BadInput(
+            f"{kind} cannot work as an agent: its `work` returned {type(outcome).__name__}, and must return "
+            "an Outcome, such as Outcome(text=...)"
+        )
+    return outcome

@@ -18,7 +18,7 @@ import msgspec
 from holdfast.agents.backends.history import DONE, history_of, job_line
 from holdfast.agents.backends.job_round import in_round, next_round
 from holdfast.agents.backends.retries import Retries
-from holdfast.agents.protocol import Agent, Job, Outcome
+from holdfast.agents.protocol import Agent, Job, Outcome, check_agent, outcome_of
 from holdfast.engine.execution.scope import Scope, current
 from holdfast.engine.execution.step_options import Retry, Seconds, seconds
 from holdfast.engine.primitives.branch import branch
@@ -26,7 +26,8 @@ from holdfast.engine.primitives.snapshot import snapshot
 from holdfast.engine.primitives.timeout import timeout as deadline
 from holdfast.engine.primitives.values import recorded
 from holdfast.engine.runs.workflow import AsyncWorkflow, workflow
-from holdfast.errors import BadInput, WrongColour
+from holdfast.errors import BadInput, NotStorable, WrongColour
+from holdfast.kernel import codec
 from holdfast.kernel.events import Isolate
 from holdfast.kernel.identity import check_step_name
 
@@ -71,6 +72,8 @@ class Work:
         scope = _scope("work")
         if scope.execution.is_async:
             raise WrongColour("work() would block this async workflow: write `await work.aio(...)`")
+        if not isinstance(agent, str):
+            _check_is_data(check_agent(agent))
         how = _how(job, role, timeout, isolate, retry)
         how = msgspec.structs.replace(how, round=next_round(scope.execution, job.kind))
         job = _told(scope, job)
@@ -91,12 +94,25 @@ class Work:
         scope = _scope("work.aio")
         if not scope.execution.is_async:
             raise WrongColour("work.aio() was called in a `def` workflow: write `work(...)`")
+        if not isinstance(agent, str):
+            check_agent(agent)
         return _work(agent, job, _how(job, role, timeout, isolate, retry))
 
 
 def _how(job: Job, role: str, timeout: Seconds | None, isolate: Isolate | None, retry: Retry | None) -> _How:
     check_step_name(job.kind)
     return _How(role, None if timeout is None else seconds(timeout), isolate, Retries.of(retry))
+
+
+def _check_is_data(agent: Agent) -> None:
+    try:
+        codec.canonical(agent)
+    except NotStorable as error:
+        kind = type(agent).__name__
+        raise BadInput(
+            f"{kind} cannot work in a `def` workflow, whose child run records the agent: {error.why}; or "
+            "make the workflow async and write `await work.aio(...)`"
+        ) from None
 
 
 def _scope(name: str) -> Scope:
@@ -134,7 +150,7 @@ async def _do(agent: Agent | str, job: Job, how: _How) -> Outcome:
     chosen = _found(run.engine.handler("agents"), agent, how.role) if isinstance(agent, str) else agent
     chosen = _adjusted(chosen, how)
     with in_round(how.round), deadline(how.timeout_s) if how.timeout_s else nullcontext():
-        outcome = await chosen.work(job)
+        outcome = await outcome_of(chosen, job)
     if job.changes_files and not outcome.changes and _has_files(run):
         outcome = msgspec.structs.replace(outcome, changes=await snapshot.aio())
     recorded(DONE, lambda: job_line(job.kind, chosen.name, outcome))
@@ -144,9 +160,8 @@ async def _do(agent: Agent | str, job: Job, how: _How) -> Outcome:
 def _found(agents: Any, name: str, role: str) -> Agent:
     """The agent by its name or role. The choice is recorded: other settings do not change who does a job that
     was begun."""
-    chosen = recorded("agent", lambda: agents.find(name, role).name)
-    found: Agent = agents.find(chosen)
-    return found
+    chosen = recorded("agent", lambda: check_agent(agents.find(name, role)).name)
+    return check_agent(agents.find(chosen))
 
 
 def _adjusted(agent: Agent, how: _How) -> Agent:

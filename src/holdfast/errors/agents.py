@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
+from holdfast.counts import unit_for
 from holdfast.errors.base import HoldfastError, NotFound
 from holdfast.errors.runs import RunPaused
 from holdfast.ways import VALUE, Way, quoted
@@ -70,10 +71,10 @@ class BudgetReached(RunPaused):
         self.needed = needed
         self.step = step
         self.short = dict(short)
-        needs = "more" if needed is None else needed
+        needs = f"more {unit}" if needed is None else f"{needed} {unit_for(needed, unit)}"
         super().__init__(
             run_id,
-            f"budget {budget} is reached: {step} needs {needs} {unit}; of its {limit}, {spent} are spent and "
+            f"budget {budget} is reached: {step} needs {needs}; of its {limit}, {spent} are spent and "
             f"{reserved} reserved; {quoted(self._raise(budget, self.short))} raises it",
         )
 

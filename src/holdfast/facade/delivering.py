@@ -133,12 +133,14 @@ class Delivering(Executing):
         return BudgetNamespace(self)
 
     def _find_agents(self, options: DeliverOptions) -> None:
-        """Raise `AgentNotFound` before anything is written."""
+        """Raise `AgentNotFound`, and `BadInput` for what is no agent, before anything is written."""
+        from holdfast.agents.protocol import check_agent
+
         agents = self._to_write().handler("agents")
         for role in ("planner", "developer", "reviewer"):
-            agents.find(options.agent(role), role)
+            check_agent(agents.find(options.agent(role), role))
         if options.verifier:
-            agents.find(options.verifier, "verifier")
+            check_agent(agents.find(options.verifier, "verifier"))
 
     def _make_task(self, goal: str) -> str:
         from holdfast.tracker.creating import create

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from holdfast import wiring
 from holdfast.clock import ago
+from holdfast.counts import counted
 from holdfast.errors import HoldfastError, NotFound, NotTrusted, SettingsError, StoreError
 from holdfast.project import DATABASE
 from holdfast.sizes import amount
@@ -121,7 +122,7 @@ def _file(place: Place) -> Iterator[Check]:
         return  # opening it says what to do
     known = facts(path)
     if known.problems:
-        first = f"{_many(len(known.problems), 'problem')}, the first: {known.problems[0]}"
+        first = f"{counted(len(known.problems), 'problem')}, the first: {known.problems[0]}"
         advice = f"{quoted(Way('repair', arguments={'dry_run': True}))} says what can be saved"
         yield Check("integrity", "bad", f"{first}; {advice}", StoreError.exit_code)
     elif (lost := wiring.lost_end(place)) is not None:
@@ -131,16 +132,13 @@ def _file(place: Place) -> Iterator[Check]:
         way = quoted(Way("audit verify"))
         yield Check("integrity", "good", f"quick check found nothing; {way} checks the log")
     size = extent(path)
-    held = f"{amount(known.size)}, {_many(size.streams, 'stream')}, {_many(size.events, 'event')}"
+    held = f"{amount(known.size)}, {counted(size.streams, 'stream')}, {counted(size.events, 'event')}"
     yield Check("store", "good", f"{path} ({held})")
     schema = f"schema {known.schema}"
     if known.schema < known.newest_schema:
         schema += f", will be migrated to {known.newest_schema}"
     yield Check("sqlite", "good", f"{known.sqlite}, {schema}, journal {known.journal}")
 
-
-def _many(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _owners(reader: Reader) -> Check:

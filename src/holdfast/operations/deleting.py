@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
+from holdfast import counts
 from holdfast.engine.outside.unknown_run import missing
 from holdfast.errors import Refused
 from holdfast.kernel import events as e
@@ -254,8 +255,8 @@ def counted(items: Sequence[e.DeletedItem]) -> str:
     parts = []
     for kind in (_RUN, _TASK):
         count = sum(one.kind == kind for one in items)
-        parts += [f"{count:,} {kind}{'s' * (count > 1)}"] if count else []
-    return ", ".join([*parts, f"{sum(one.events for one in items):,} events"])
+        parts += [counts.counted(count, kind)] if count else []
+    return ", ".join([*parts, counts.counted(sum(one.events for one in items), "event")])
 
 
 def _heads(items: Sequence[e.DeletedItem]) -> list[e.DeletedItem]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 
 from holdfast.clock import instant, optional_instant
+from holdfast.counts import counted
 from holdfast.kernel import events as e
 from holdfast.kernel.evolve import fold
 from holdfast.kernel.measures import as_data
@@ -292,7 +293,7 @@ class RunDetail(RunInfo, frozen=True, dict=True):
             for gate in gates[:_NAMED]:
                 yield from gate.ways()
             if len(gates) > _NAMED:
-                yield self._show_all(f"names {len(gates) - _NAMED:,} more gates")
+                yield self._show_all(f"names {counted(len(gates) - _NAMED, 'more gate')}")
             yield self._resume("continues then, unless a live process does")
         elif self.status in ("cancelled", "paused"):
             yield self._resume("continues")

@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 import pathspec
 
+from holdfast.counts import counted
 from holdfast.deliver_settings import GateStage, Policy
 from holdfast.engine.primitives.gates import Automatic
 
@@ -44,8 +45,8 @@ def _approves(policy: Policy, stage: GateStage, paths: Sequence[str], lines: int
         return None
     if policy.files is not None and not 0 < len(paths) <= policy.files:
         return None
-    many = "1 file" if len(paths) == 1 else f"{len(paths)} files"
-    return f"{many} named" if lines is None else f"{many}, {lines} lines"
+    many = counted(len(paths), "file")
+    return f"{many} named" if lines is None else f"{many}, {counted(lines, 'line')}"
 
 
 def _lines_hold(policy: Policy, most: int, stage: GateStage, lines: int | None) -> bool:
@@ -62,9 +63,9 @@ def _rejects(policy: Policy, paths: Sequence[str], lines: int | None) -> str | N
     if matching:
         return f"{', '.join(matching[:3])} must not be changed"
     if policy.files is not None and len(paths) > policy.files:
-        return f"{len(paths)} files, at most {policy.files}"
+        return f"{counted(len(paths), 'file')}, at most {policy.files}"
     if policy.lines is not None and lines is not None and lines > policy.lines:
-        return f"{lines} lines, at most {policy.lines}"
+        return f"{counted(lines, 'line')}, at most {policy.lines}"
     bare = not policy.paths and policy.files is None and policy.lines is None
     return "no such change is wanted" if bare else None
 

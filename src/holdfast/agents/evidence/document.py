@@ -16,6 +16,7 @@ import msgspec
 
 from holdfast.agents.evidence.observed import ObservedRun
 from holdfast.clock import instant
+from holdfast.counts import counted
 from holdfast.engine.primitives.milestone import Reached
 from holdfast.sizes import amount
 from holdfast.version import __version__
@@ -105,7 +106,7 @@ def _commands(record: MilestoneRecord) -> Iterator[str]:
         yield from _command(number, one, record.reached.run, room)
     if record.left_out:
         yield ""
-        yield f"{record.left_out:,} more commands have ended; they are not in this document."
+        yield f"This document leaves out {counted(record.left_out, 'more command')}."
 
 
 def _command(number: int, one: ObservedRun, run: str, room: int) -> Iterator[str]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from holdfast.agents.evidence.normalising import Normaliser
 from holdfast.agents.evidence.observed import Keep, ObservedRun, Output, commands_of
 from holdfast.agents.evidence.rerunning import rerunner
+from holdfast.counts import counted
 from holdfast.engine.outside.attempt import command as record
 from holdfast.engine.primitives.command import identity
 from holdfast.errors import EvidenceNotFound, HoldfastError
@@ -136,7 +137,7 @@ class _Verifier:
         else:
             checks = [self._not_run(work) for work in todo]
         if one.event.left_out:
-            why = f"{one.event.left_out:,} more commands are counted in the document and not named"
+            why = f"{counted(one.event.left_out, 'more command')}: counted in the document and not named"
             checks.append(CommandCheck(run=one.run, step="", argv=(), outcome="skipped", why=why))
         outcome = outcome_of(checks)
         return Verification(

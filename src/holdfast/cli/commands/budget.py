@@ -12,6 +12,7 @@ from holdfast.cli import access, options
 from holdfast.cli.drawing.figures import Table
 from holdfast.cli.drawing.rows import row
 from holdfast.cli.drawing.terminal import Line, clean, out, print_list
+from holdfast.counts import unit_for
 
 if TYPE_CHECKING:
     from holdfast import Amounts
@@ -114,7 +115,11 @@ def _lines(budget: Budget) -> Iterator[Line]:
         times = "once" if budget.unknown == 1 else f"{budget.unknown:,} times"
         yield [(f"a price was unknown {times}: more than this was spent", "yellow")]
     for one in budget.reservations[:_SHOWN]:
-        what = ", ".join(f"{text(one.amounts, unit)} {unit}" for unit in _UNITS if one.amounts.of(unit))
+        what = ", ".join(
+            f"{(figure := text(one.amounts, unit))} {unit_for(figure, unit)}"
+            for unit in _UNITS
+            if one.amounts.of(unit)
+        )
         yield row("reserved", [f"{clean(one.run_id)} {clean(one.step)}", (f"  {what}", "dim")])
     if len(budget.reservations) > _SHOWN:
         yield row("", [(f"and {len(budget.reservations) - _SHOWN:,} more", "dim")])

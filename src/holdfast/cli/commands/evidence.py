@@ -10,6 +10,7 @@ import click
 
 from holdfast.cli import access, options
 from holdfast.cli.drawing import moments
+from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.terminal import Line, clean, out, pad, print_list, say
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def _listed(found: Sequence[EvidenceInfo]) -> Iterator[Line]:
     reached = [moments.ago(one.at) if out.is_terminal else moments.utc(one.at) for one in found]
     when = max(map(len, reached))
     for one, at in zip(found, reached, strict=True):
-        count = f"{one.commands} command{'' if one.commands == 1 else 's'}"
+        count = counted(one.commands, "command")
         verified = f"  verified: {one.verified}" if one.verified else ""
         yield [
             (pad(one.run, runs), "bold"),

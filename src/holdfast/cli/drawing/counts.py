@@ -1,8 +1,5 @@
-"""How many there are, in words that fit the number."""
+"""Counts in words, for what is drawn."""
 
 from __future__ import annotations
 
-
-def counted(count: int, noun: str, nouns: str = "") -> str:
-    """`1 step`, `2 steps`, `1,000 steps`; `nouns` is for those that do not end so."""
-    return f"{count:,} {noun if count == 1 else nouns or f'{noun}s'}"
+from holdfast.counts import counted as counted

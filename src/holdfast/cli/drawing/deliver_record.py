@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.rows import cut_lines, row, rows, width
 from holdfast.cli.drawing.terminal import Line, clean
 
@@ -27,7 +28,7 @@ def record_lines(record: DeliverRecord, *, whole: bool) -> Iterator[Line]:
         yield from _text(record.plan["plan"], most)
     if record.implementation:
         made = record.implementation
-        lines = "" if made["lines"] is None else f", {made['lines']} lines"
+        lines = "" if made["lines"] is None else f", {counted(made['lines'], 'line')}"
         yield from rows("made", f"attempt {made['attempt']}, {_paths(made['files'])}{lines}")
         yield from _text(made["text"], most)
     if record.review:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.rows import INDENT, row, rows
 from holdfast.cli.drawing.terminal import Line, clean, fit, out, split
 from holdfast.package import ROOT
@@ -28,18 +29,18 @@ def error_rows(error: RunError, *, whole: bool) -> Iterator[Line]:
     most = None if whole else _MEMBERS
     for member in error.members[:most]:
         yield from rows("", clean(member), "red")
-    yield from _cut("errors", len(error.members), most)
+    yield from _cut("error", len(error.members), most)
     lines = list(_without_bare_headers(_own_frames(error.traceback)))
     most = None if whole else _TRACEBACK_LINES
     room = max(out.width - INDENT, 20)  # a line that wraps is no longer where it belongs
     for text in lines[:most]:
         yield row("", [(fit(clean(text), room), "dim")])
-    yield from _cut("lines", len(lines), most)
+    yield from _cut("line", len(lines), most)
 
 
 def _cut(what: str, count: int, most: int | None) -> Iterator[Line]:
     if most is not None and count > most:
-        yield row("", [(f"... {count - most:,} more {what}; --all shows all", "dim")])
+        yield row("", [(f"... {counted(count - most, f'more {what}')}; --all shows all", "dim")])
 
 
 def _without_bare_headers(lines: Iterable[str]) -> Iterator[str]:

@@ -15,6 +15,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.moments import duration
 from holdfast.cli.drawing.terminal import Line, Piece, cells, clean, fit, json_text, pad
 
@@ -181,7 +182,7 @@ def _facts(plan: Plan) -> Iterator[tuple[str, str]]:
             [
                 f"{plan.parallel} at once",
                 *(
-                    [f"a checkpoint after every {plan.checkpoint_every} steps"]
+                    [f"a checkpoint after every {_every(plan.checkpoint_every)}"]
                     if plan.checkpoint_every
                     else []
                 ),
@@ -189,6 +190,10 @@ def _facts(plan: Plan) -> Iterator[tuple[str, str]]:
             ]
         ),
     )
+
+
+def _every(steps: int) -> str:
+    return "step" if steps == 1 else counted(steps, "step")
 
 
 def _said(step: PlanStep, room: int, flag: str) -> list[Piece]:
@@ -204,7 +209,9 @@ def _does(step: PlanStep) -> str:
     what = {
         "run": " ".join(map(_word, step.argv)),
         "sleep": f"sleep {duration(step.seconds)}",
-        "plan": "" if step.plan is None else f"plan {step.plan.name} ({len(step.plan.steps)} steps)",
+        "plan": ""
+        if step.plan is None
+        else f"plan {step.plan.name} ({counted(len(step.plan.steps), 'step')})",
     }.get(step.kind, f"{step.kind} {step.text}")
     return each + what
 
@@ -217,7 +224,7 @@ def _word(word: str) -> str:
 def _extras(step: PlanStep) -> str:
     extras = [f"when {step.when}"] if step.when else []
     extras += [f"effect {step.effect}"] if step.effect else []
-    extras += [f"{step.retry.attempts} attempts"] if step.retry else []
+    extras += [counted(step.retry.attempts, "attempt")] if step.retry else []
     extras += [f"at most {duration(step.timeout)}"] if step.timeout else []
     extras += ["in a copy"] if step.isolate else []
     return f"  ({'; '.join(extras)})" if extras else ""

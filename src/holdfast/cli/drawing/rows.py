@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.terminal import Line, Piece, cells, clean, fit, out, split, wrap
 
 INDENT = 10
@@ -57,6 +58,6 @@ def cut_lines(text: str, room: int, most: int | None, hint: str) -> Iterator[Lin
         cut = cut or short != whole
         yield short
     if len(kept) < len(lines):
-        yield [(f"... {len(lines) - len(kept):,} more lines; {hint}", "dim")]
+        yield [(f"... {counted(len(lines) - len(kept), 'more line')}; {hint}", "dim")]
     elif cut:
         yield [(f"(lines are cut; {hint})", "dim")]

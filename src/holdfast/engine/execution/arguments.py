@@ -46,8 +46,11 @@ class Digested(msgspec.Struct, frozen=True, gc=False):
 class Signature:
     """The parameters of a function, with a short way for the plain ones."""
 
-    def __init__(self, fn: Callable[..., Any], what: str, ignore: Sequence[str] = ()) -> None:
+    def __init__(self, fn: Callable[..., Any], what: str, ignore: Sequence[str] | None = None) -> None:
+        """`ignore` is None for a function whose parameters all count."""
         self._what = what
+        self._may_ignore = ignore is not None
+        ignore = ignore or ()
         self._signature = inspect.signature(fn)
         parameters = self._signature.parameters
         unknown = [name for name in ignore if name not in parameters]
@@ -128,7 +131,7 @@ class Signature:
 
     def _blame(self, error: NotStorable, counted: Mapping[str, Any]) -> NotStorable:
         name = next((name for name in counted if error.path.startswith(f"$.{name}")), "")
-        hint = f'; if it does not matter, @step(ignore=("{name}",))' if name else ""
+        hint = f'; if it does not matter, @step(ignore=("{name}",))' if name and self._may_ignore else ""
         return NotStorable(error.path, f"{error.why}{hint}", f"the argument of {self._what}")
 
 
