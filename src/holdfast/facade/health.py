@@ -140,7 +140,6 @@ def _file(place: Place) -> Iterator[Check]:
     yield Check("sqlite", "good", f"{known.sqlite}, {schema}, journal {known.journal}")
 
 
-
 def _owners(reader: Reader) -> Check:
     alive = reader.live_owners()
     named = ", ".join(f"process {owner.pid}" for owner in alive[:8]) + (", ..." if len(alive) > 8 else "")
