@@ -4,6 +4,7 @@ callbacks still run. A run is executed, or else interrupted; it never fails for 
 import subprocess
 import sys
 import textwrap
+import threading
 
 import pytest
 
@@ -129,6 +130,37 @@ def test_a_run_that_gets_no_thread_is_interrupted(open_hf, monkeypatch, flow):
     hf = open_hf()
     with monkeypatch.context() as patched:
         patched.setattr(ThreadPool, "submit", refuse)
+        with pytest.raises(RunInterrupted, match="no thread for"):
+            hf.with_id("run").run(flow)
+    assert hf.get("run").status == "running"
+    assert [run.result(30) for run in open_hf().recover()] == [7]
+
+
+@workflow
+async def async_child() -> int:
+    return 7
+
+
+@workflow
+def with_an_async_child() -> int:
+    return async_child.sync()
+
+
+@workflow
+def with_a_step() -> int:
+    return number()
+
+
+@pytest.mark.parametrize("flow", [with_a_step, with_an_async_child])
+def test_a_run_is_interrupted_if_no_thread_can_be_started(open_hf, monkeypatch, flow):
+    """From Python 3.12 on, that is so in `atexit` callbacks."""
+
+    def refuse(_thread):
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    hf = open_hf()
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
         with pytest.raises(RunInterrupted, match="no thread for"):
             hf.with_id("run").run(flow)
     assert hf.get("run").status == "running"
