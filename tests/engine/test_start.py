@@ -188,6 +188,16 @@ def test_programs_name_runs_in_full(hf, act):
         hf.get("kelpp-1")
 
 
+def test_a_run_that_appears_while_it_is_looked_for(hf, act, monkeypatch):
+    """It is not called its own nearest: the error says that there is a run now."""
+    hf.with_id("kelp-1").run(act(lambda: None))
+    monkeypatch.setattr(hf._store, "run", lambda _run_id: None)  # as it was a moment ago
+    with pytest.raises(RunNotFound) as caught:
+        hf.get("kelp-1")
+    assert str(caught.value) == "run kelp-1 was created only after it was looked for; try again"
+    assert caught.value.nearest == ()
+
+
 def test_a_workflow_in_a_function_is_refused(hf):
     """No other process could find it."""
 

@@ -8,7 +8,6 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,6 +48,7 @@ from holdfast.kernel.events import NOTHING, Code, RunClaimed, prepare
 from holdfast.kernel.identity import check_run_id
 from holdfast.redaction import Redactor
 from holdfast.store.port import Append, Store
+from holdfast.thread_pool import ThreadPool
 
 if TYPE_CHECKING:
     from holdfast.engine.execution.mailbox import Mailbox
@@ -142,8 +142,8 @@ class Engine:
         """How often the replay of a run began again because threads of its code blocked each other."""
         self.lock = threading.Lock()
         self._owner: Owner | None = None
-        self._threads: ThreadPoolExecutor | None = None
-        self._claimers: ThreadPoolExecutor | None = None
+        self._threads: ThreadPool | None = None
+        self._claimers: ThreadPool | None = None
         self._mailboxes: dict[int, Mailbox] = {}
         self._loop_thread: LoopThread | None = None
         self._closed = False
@@ -403,18 +403,18 @@ class Engine:
 
     # Threads and loops
 
-    def threads(self) -> ThreadPoolExecutor:
+    def threads(self) -> ThreadPool:
         """Where `def` bodies of async workflows run."""
         with self.lock:
             if self._threads is None:
-                self._threads = ThreadPoolExecutor(64, "holdfast-body")
+                self._threads = ThreadPool(64, "holdfast-body")
             return self._threads
 
-    def claimers(self) -> ThreadPoolExecutor:
+    def claimers(self) -> ThreadPool:
         """Where runs of an event loop are claimed: never behind a program's own work."""
         with self.lock:
             if self._claimers is None:
-                self._claimers = ThreadPoolExecutor(4, "holdfast-claim")
+                self._claimers = ThreadPool(4, "holdfast-claim")
             return self._claimers
 
     def mailbox(self) -> Mailbox:

@@ -115,7 +115,10 @@ async def run_body(call: Call, request: Body) -> tuple[Outcome, asyncio.Cancelle
         stop = _cancel_when_stopped(call.execution, loop, task)
     else:
         threads = call.execution.engine.threads()
-        task = loop.run_in_executor(threads, copy_context().run, sync_driver.run_body, call, request)
+        try:
+            task = loop.run_in_executor(threads, copy_context().run, sync_driver.run_body, call, request)
+        except RuntimeError as error:  # no thread is left, or the interpreter ends
+            raise call.execution.interrupt(f"no thread for step {call.key}: {error}") from None
         stop = None
     task.add_done_callback(waiter.finish, context=_NO_RUN)
     try:

@@ -181,6 +181,15 @@ class Call(InsideStep):
         if self.spec.in_root:
             self.execution.begun = object()
 
+    def watch(self) -> None:
+        """Let the flusher record its beginning if it takes long. Without a thread for that the run stops."""
+        flusher = self.execution.engine.flusher
+        try:
+            flusher.watch(self)
+        except RuntimeError as error:  # no thread is left, or the interpreter ends
+            flusher.unwatch(self)
+            raise self.execution.interrupt(f"no thread for its steps: {error}") from None
+
     def end(self) -> None:
         """The body has ended: the flusher need not write its beginning any more, and what it printed goes
         into the log, in front of the outcome."""

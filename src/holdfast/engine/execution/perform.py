@@ -152,7 +152,7 @@ def _attempt(call: Call, new: bool, outcome: Outcome | None) -> Generator[Reques
                 call.begin()
                 ran = False
     if outcome is None:
-        run.engine.flusher.watch(call)
+        call.watch()
         try:
             with run.taking:
                 call.begin()

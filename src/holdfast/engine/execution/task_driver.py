@@ -252,7 +252,10 @@ async def shielded(run: Execution, work: Callable[[], T]) -> tuple[T, asyncio.Ca
     waiter = Waiter(loop)
     run.under_way += 1
     try:
-        doing = loop.run_in_executor(run.engine.claimers(), work)
+        try:
+            doing = loop.run_in_executor(run.engine.claimers(), work)
+        except RuntimeError as error:  # no thread is left, or the interpreter ends
+            raise run.interrupt(f"no thread for it: {error}") from None
         doing.add_done_callback(waiter.finish)
         cancelled = await waiter.wait()
     finally:

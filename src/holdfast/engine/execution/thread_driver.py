@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.clock import Clock
 from holdfast.engine.execution.call import Body, Call, InStore, Outcome, Pause, Request
+from holdfast.engine.execution.control import Control
 from holdfast.engine.execution.execution import OutcomeAppend
 from holdfast.engine.execution.perform import completion, perform
 from holdfast.engine.execution.scope import current, in_body
@@ -103,7 +104,7 @@ def _go_straight(call: Call) -> Any:
     token = None
     failed: Outcome | None = None
     try:
-        run.engine.flusher.watch(call)
+        call.watch()
         call.begin()
         token = current.set(call)
         own = call.own()
@@ -116,6 +117,8 @@ def _go_straight(call: Call) -> Any:
         if token is not None:
             current.reset(token)
         call.end()
+    if failed is not None and token is None and isinstance(failed.error, Control):
+        raise failed.error  # the body has not begun
     if failed is None:
         try:
             commit(run, completion(call, value))

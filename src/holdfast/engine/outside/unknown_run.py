@@ -23,11 +23,16 @@ def gone(store: Store, run_id: str) -> RunArchived | None:
 
 
 def missing(store: Store, run_id: str) -> RunNotFound | RunArchived:
-    """The error for an id that no run has: what `gone` says, or else the nearest ids."""
+    """The error for an id that no run has: what `gone` says, or else the nearest ids. If a run
+    has got the id since the caller looked for it, the error says that."""
     error = gone(store, run_id)
     if error is not None:
         return error
     from holdfast.spelling import nearest
 
     known = [row.id for row in store.runs(limit=_LOOKED_AT)]
+    if run_id in known:
+        created = RunNotFound(run_id)
+        created.args = (f"run {run_id} was created only after it was looked for; try again",)
+        return created
     return RunNotFound(run_id, nearest(run_id, known, cutoff=0.5))

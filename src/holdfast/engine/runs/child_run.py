@@ -285,9 +285,14 @@ def _execute(
                 engine, handle, workflow, arguments, claimed, parks.append, call.deadline
             )
 
+    try:
+        loop_thread = engine.loop_thread()
+    except RuntimeError as error:  # no thread is left, or the interpreter ends
+        give_back(engine, handle.id, claimed)
+        raise call.execution.interrupt(f"no thread for its child run {handle.id}: {error}") from None
     executing: Future[None] | None = None
     try:
-        executing = engine.loop_thread().spawn(take_over())
+        executing = loop_thread.spawn(take_over())
         _wait_for(executing)
     except BaseException as error:
         call.execution.interrupted(error)  # and so the child, see `_stopped_with_parent`

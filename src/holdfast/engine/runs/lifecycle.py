@@ -296,7 +296,9 @@ async def execute_async(
         follow_handle(run, claimed.attached)
         return
     if state.ended:
-        run.finish(await asyncio.to_thread(ended, engine, run.id, state), failed_at(state))
+        read = partial(copy_context().run, ended, engine, run.id, state)
+        outcome = await asyncio.get_running_loop().run_in_executor(engine.claimers(), read)
+        run.finish(outcome, failed_at(state))
         return
     install_task_factory(asyncio.get_running_loop())
     outcome, released, alias = _DIED, False, None

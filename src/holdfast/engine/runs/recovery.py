@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from holdfast.errors import CodeClash, CodeNotFound, CrashLoop, InDoubt, RunPaus
 from holdfast.kernel.evolve import fold
 from holdfast.kernel.state import OPEN
 from holdfast.store.port import RunFilter, RunRow
+from holdfast.thread_pool import ThreadPool
 from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def recover(engine: Engine) -> list[Run[Any]]:
     ]
     if not found:
         return []
-    with ThreadPoolExecutor(min(engine.options.recover_limit, len(found)), "holdfast-recover") as pool:
+    with ThreadPool(min(engine.options.recover_limit, len(found)), "holdfast-recover") as pool:
         return list(pool.map(drive_one, found))
 
 

@@ -17,11 +17,12 @@ import weakref
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from holdfast.thread_pool import ThreadPool
 from holdfast.workspace.contents import compression, refs
 from holdfast.workspace.contents.refs import Ref
 
@@ -65,7 +66,7 @@ class PackWriter:
         self._parts: list[bytes] = []
         self._raw = 0
         self._number = 0
-        self._thread: ThreadPoolExecutor | None = None
+        self._thread: ThreadPool | None = None
         self._pending: deque[Future[None]] = deque()
 
     def __len__(self) -> int:
@@ -112,7 +113,7 @@ class PackWriter:
 
     def _hand_over(self) -> None:
         if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, "holdfast-pack")
+            self._thread = ThreadPool(1, "holdfast-pack")
         self._pending.append(self._thread.submit(self._write, self._parts))
         self._parts, self._raw = [], 0
         self._number += 1

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TypeAlias
 
+from holdfast.thread_pool import ThreadPool
 from holdfast.workspace.contents.pack import Pack, PackDamaged, Place
 from holdfast.workspace.contents.refs import Ref, ref_of
 
@@ -31,7 +32,7 @@ class Reading:
         self._found: dict[Ref, tuple[Pack, Place] | None] = {}
         self._coming: deque[Group] = deque()
         self._pending: dict[Group, tuple[Future[list[bytes | None]], int]] = {}
-        self._thread: ThreadPoolExecutor | None = None
+        self._thread: ThreadPool | None = None
 
     def order(self, ref: Ref) -> tuple[str, int, int]:
         """Contents that are asked for in this order cost the least."""
@@ -43,7 +44,7 @@ class Reading:
         """Inside, these will be asked for, in this order."""
         places = filter(None, map(self._where, refs))
         self._coming.extend(dict.fromkeys((pack, place.group) for pack, place in places))
-        with ThreadPoolExecutor(1, "holdfast-read") as self._thread:
+        with ThreadPool(1, "holdfast-read") as self._thread:
             try:
                 self._read_on()
                 yield

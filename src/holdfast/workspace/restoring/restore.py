@@ -13,13 +13,13 @@ import os
 import stat
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import msgspec
 
 from holdfast.durable_file import NO_LINKS
 from holdfast.errors import ContentsDamaged
+from holdfast.thread_pool import ThreadPool
 from holdfast.workspace.contents import store_files
 from holdfast.workspace.contents.content_store import Contents
 from holdfast.workspace.contents.refs import Ref
@@ -140,7 +140,7 @@ class Restore:
         done = self.journal.phase is Phase.DONE
         share = max(_FEW, -(-len(self.journal.moves) // _HANDS))
         shares = [self.journal.moves[at : at + share] for at in range(0, len(self.journal.moves), share)]
-        with ThreadPoolExecutor(_HANDS, "holdfast-tidy") as hands:
+        with ThreadPool(_HANDS, "holdfast-tidy") as hands:
             deque(hands.map(self._tidy_share, shares), maxlen=0)
         for path, before, after in reversed(self.journal.modes):
             with self._reaching(path):
