@@ -96,7 +96,7 @@ def collect(sources: Sources, own: Images | None, candidates: Candidates) -> Col
     read = [_read_backup(candidates, path) for path in sources.backup_files]
     read += [_read_kept(candidates, path) for path in reversed(kept_stores(sources.home))]
     read = list(_of_this_log(sources, candidates, read, beginning))
-    lives = {incarnation}
+    lives = {incarnation, incarnation_of(sources.home)} - {""}  # a bit may have made one of another
     if is_lost and read and not any(one.incarnation in lives for one in read):
         lives.add(read[0].incarnation)  # the newest copy there is
     elif is_lost and not incarnation and sources.mirror is not None and sources.mirror.is_copy:
