@@ -450,6 +450,7 @@ def _judge_contents(
             wrong.append(f"contents are damaged: {bad}")
         here = {ref.hex() for ref in contents.refs()}
     named = any(one.place.startswith("workspace/") for one in report.findings)  # no snapshot may be left
+    named = named or any(one.stream.startswith("files-") for one in report.lost)  # nor a run that had them
     for ref in truth.contents:
         if ref not in here and oracle.content_survives(damage, ref):
             wrong.append(f"content {ref[:12]} is gone, and a copy had it")
