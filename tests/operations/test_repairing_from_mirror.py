@@ -231,7 +231,8 @@ def test_a_mirror_from_before_a_restore_brings_nothing_back(home: Path, how: str
 
 
 def test_a_journal_that_was_kept_aside_can_be_named(home: Path) -> None:
-    """`--from` takes a journal: what only it has comes back because the user asks for it."""
+    """`--from` takes a journal: what only it has comes back because the user asks for it. `doctor` names the
+    command."""
     with Holdfast(home, durability="process") as hf:
         hf.tasks.create("base")
         backup = hf.backup()
@@ -240,9 +241,15 @@ def test_a_journal_that_was_kept_aside_can_be_named(home: Path) -> None:
     with Holdfast(home, durability="process") as hf:
         hf.tasks.create("new")
     (aside,) = home.with_name("mirror").glob("tasks/journal.jsonl.edited-*")
+    (note,) = [one.says for one in doctor(str(home)) if one.name == "journal"]
+    assert note == (
+        f"{aside} was kept aside with 1 event that the store does not have; "
+        f"`holdfast repair --from {aside}` brings back what it has"
+    )
     report = Holdfast.repair_store(home, backup=aside)
     assert report.ok and report.taken[f"the journal {aside.name}"] == 1
     assert sorted(numbers(home).values()) == ["base", "new", "taken away"]
+    assert [one for one in doctor(str(home)) if one.name == "journal"] == []
 
 
 # Lost runs

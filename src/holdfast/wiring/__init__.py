@@ -24,7 +24,7 @@ from holdfast.wiring.place_backups import (
 )
 from holdfast.wiring.place_finding import find_place, warn_of_other_store
 from holdfast.wiring.place_mirror import drain_mirror, mirror_directory, open_mirror, why_no_mirror
-from holdfast.wiring.place_repair import left_mirror, lost_end, repair_store
+from holdfast.wiring.place_repair import kept_journals, left_mirror, lost_end, repair_store
 from holdfast.wiring.place_trust import (
     doubted_settings,
     refuse_foreign_code,
@@ -37,11 +37,10 @@ from holdfast.wiring.place_trust import (
 from holdfast.wiring.tracker_author import code_here, open_tracker, user
 
 __all__ = [
-    "Place", "back_up", "backup_directory", "code_here", "doubted_settings", "drain_mirror", "find_location",
-    "find_place", "had_store", "keep_to_quota", "left_mirror", "lost_end", "mirror_directory",
-    "open_engine", "open_files",
-    "open_mirror", "open_redactor", "open_store", "open_tracker", "place_of_run", "quota_of",
-    "refuse_foreign_code", "refuse_untrusted_delivery", "repair_store", "restore_backup",
-    "schema_version", "token_of", "trust_store", "untrusted", "untrusted_agents", "user",
-    "warn_of_other_store", "why_no_mirror",
+    "Place", "back_up", "backup_directory", "code_here", "doubted_settings", "drain_mirror",
+    "find_location", "find_place", "had_store", "keep_to_quota", "kept_journals", "left_mirror",
+    "lost_end", "mirror_directory", "open_engine", "open_files", "open_mirror", "open_redactor",
+    "open_store", "open_tracker", "place_of_run", "quota_of", "refuse_foreign_code",
+    "refuse_untrusted_delivery", "repair_store", "restore_backup", "schema_version", "token_of",
+    "trust_store", "untrusted", "untrusted_agents", "user", "warn_of_other_store", "why_no_mirror",
 ]  # fmt: skip
