@@ -1036,9 +1036,9 @@ class AsyncHoldfast(Coroutines):
         on_progress: Progress | None = None,
     ) -> RepairReport:
         """Examine the store in `home` (None: the project's own), which need not open any more, and mend it
-        from what the database, its write-ahead log, backups and archives still hold. What is changed is
-        kept in a directory that the report names. With `dry_run`, only examine it. `backup` is one more
-        copy, as `restore_backup` takes it."""
+        from what the database, its write-ahead log, backups, archives and the mirror still hold. What is
+        changed is kept in a directory that the report names. With `dry_run`, only examine it. `backup` is
+        one more copy: a backup as `restore_backup` takes it, or a journal of a mirror."""
         return await self._call(
             self._holdfast.repair_store, home, dry_run=dry_run, backup=backup, on_progress=on_progress
         )

@@ -99,6 +99,8 @@ class Truth:
     names: dict[int, str]
     heads: dict[str, tuple[str, int]]
     """Stream → its kind and version; the kind of one that was archived is `archived`."""
+    numbers: dict[str, int]
+    """Run or task → its number."""
     events: dict[str, list[Event]]
     """Also those of archived runs, from the backup that has them."""
     blobs: dict[str, bytes]
@@ -134,6 +136,7 @@ def make(home: Path) -> Truth:
     events: dict[str, list[Event]] = {}
     heads: dict[str, tuple[str, int]] = {}
     blobs: dict[str, bytes] = {}
+    numbers: dict[str, int] = {}
     for source in (*sorted(name for name in files if name.startswith("backups/")), DATABASE):
         path = copy / Path(source).name
         path.write_bytes(files[source])
@@ -143,6 +146,7 @@ def make(home: Path) -> Truth:
             rows = db.execute("SELECT id, name, kind, version FROM streams").fetchall()
             names |= {id: name for id, name, _, _ in rows}
             heads |= {name: (kind, version) for _, name, kind, version in rows}
+            numbers = numbers_in(db)
             for id, name, _, _ in rows:
                 query = "SELECT position, stream, version, type, time, payload, hash, synced FROM events"
                 found = [
@@ -157,4 +161,9 @@ def make(home: Path) -> Truth:
         hf.gc()
     with closing(Contents(home.with_name("swept") / "workspace")) as contents:
         kept = {ref.hex(): contents.read(ref) for ref in contents.refs()}
-    return Truth(files, (home / "write.lock").read_bytes(), folded, names, heads, events, blobs, kept)
+    lock = (home / "write.lock").read_bytes()
+    return Truth(files, lock, folded, names, heads, numbers, events, blobs, kept)
+
+
+def numbers_in(db: sqlite3.Connection) -> dict[str, int]:
+    return dict(db.execute("SELECT name, number FROM streams WHERE number > 0").fetchall())

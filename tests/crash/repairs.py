@@ -14,6 +14,7 @@ import multiprocessing
 import os
 import random
 import shutil
+import sqlite3
 import struct
 import tempfile
 import zlib
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from tests.crash.repair_specimen import CARD, JOURNAL, Event, Truth, make
+from tests.crash.repair_specimen import CARD, JOURNAL, Event, Truth, make, numbers_in
 from tests.crash.score import Budget, Score
 from tests.crash.specimen import DATABASE, LOG
 
@@ -348,6 +349,7 @@ def _repair_and_judge(
             wrong.append(f"{name} has {same} events, and {must[name]} were still there")
         if same < len(events):
             wrong += _judge_cut(oracle, damage, name, events, same, lost, runs, archived, bool(report.kept))
+    wrong += _judge_numbers(home, truth, damage)
     wrong += _judge_contents(home, truth, oracle, damage, report)
     again = Holdfast.repair_store(home)
     if again.kept is not None:
@@ -368,6 +370,7 @@ def _judge_cut(
         for event in events[same:]
     )
     wrong = []
+    shown = shown or _shown_in_mirror(damage, name) > same
     if shown and name not in lost:
         wrong.append(f"{name}: versions {same + 1} to {last.version} are lost, and nobody says so")
     row = runs.get(name)
@@ -380,6 +383,33 @@ def _judge_cut(
     if same == 0 and name in lost and name not in archived and repaired:
         wrong.append(f"{name} is gone, and its name is free")
     return wrong
+
+
+def _shown_in_mirror(damage: Damage, name: str) -> int:
+    """How many events of a run its file in the mirror shows, if neither that nor the card was touched."""
+    file = f"mirror/runs/{name}.json"
+    if file not in damage.base or file in damage.after or CARD in damage.after:
+        return 0
+    version: int = json.loads(damage.base[file])["version"]
+    return version
+
+
+def _judge_numbers(home: Path, truth: Truth, damage: Damage) -> list[str]:
+    """Runs and tasks that are there have the numbers that they had. Where the copies that show the others may
+    be damaged, they have at least the order in which they were created."""
+    with closing(sqlite3.connect(home / DATABASE)) as db:
+        found = numbers_in(db)
+    there = sorted(found.keys() & truth.numbers.keys(), key=truth.numbers.__getitem__)
+    ordered = sorted(there, key=found.__getitem__)
+    if there != ordered:
+        return [f"the order of runs and tasks is {ordered}, and was {there}"]
+    if any(file.startswith(("mirror/", "archive/", "backups/")) for file in damage.after):
+        return []
+    return [
+        f"the number of {name} is {found[name]}, and was {truth.numbers[name]}"
+        for name in there
+        if found[name] != truth.numbers[name]
+    ]
 
 
 def _is_cut(damage: Damage) -> bool:
@@ -420,6 +450,7 @@ def _judge_contents(
             wrong.append(f"contents are damaged: {bad}")
         here = {ref.hex() for ref in contents.refs()}
     named = any(one.place.startswith("workspace/") for one in report.findings)  # no snapshot may be left
+    named = named or any(one.stream.startswith("files-") for one in report.lost)  # nor a run that had them
     for ref in truth.contents:
         if ref not in here and oracle.content_survives(damage, ref):
             wrong.append(f"content {ref[:12]} is gone, and a copy had it")

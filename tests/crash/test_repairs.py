@@ -7,7 +7,7 @@ import pytest
 from tests.crash import repairs
 from tests.crash.repair_specimen import make
 
-from holdfast.operations.repairing import chains
+from holdfast.operations.repairing import chains, salvage
 
 SEED = 1
 POINTS = 12
@@ -19,9 +19,9 @@ def truth(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def mirror(monkeypatch):
+def mirror(monkeypatch, tmp_path):
     """Each point names a mirror of its own."""
-    monkeypatch.setenv("HOLDFAST_MIRROR_DIR", "/nowhere")
+    monkeypatch.setenv("HOLDFAST_MIRROR_DIR", str(tmp_path / "no mirror"))
 
 
 def test_sample(truth, tmp_path):
@@ -52,3 +52,32 @@ def test_a_repair_that_loses_events_is_seen(truth, tmp_path, monkeypatch):
     )
     wrong, _ = repairs.try_one(truth, repairs.Oracle(truth), damage, tmp_path / "home")
     assert any("plain has 40 events, and 41 were still there" in one for one in wrong)
+
+
+@pytest.fixture
+def gone(truth):
+    """The database, its log and all backups are deleted; archives and the mirror are left."""
+    files = [name for name in truth.files if name.startswith(("holdfast.db", "backups/"))]
+    return repairs.Damage(["delete"], dict(truth.files), dict.fromkeys(files), truth.lock)
+
+
+def test_without_database_and_backups(truth, gone, tmp_path):
+    """Tasks come back with their numbers, and every run that the mirror shows is named."""
+    wrong, report = repairs.try_one(truth, repairs.Oracle(truth), gone, tmp_path / "home")
+    assert wrong == []
+    assert {"plain", "late"} <= {one.stream for one in report.lost}
+
+
+def test_a_repair_that_renumbers_is_seen(truth, gone, tmp_path, monkeypatch):
+    """With a repair that creates streams in another order, the same damage is a violation."""
+    unrecorded = salvage._unrecorded
+    monkeypatch.setattr(salvage, "_unrecorded", lambda made: unrecorded(made)[::-1])
+    wrong, _ = repairs.try_one(truth, repairs.Oracle(truth), gone, tmp_path / "home")
+    assert any(one.startswith("the order of runs and tasks is") for one in wrong)
+
+
+def test_a_repair_that_does_not_read_the_mirror_is_seen(truth, gone, tmp_path, monkeypatch):
+    """With a repair that takes no notice of the files of runs, the same damage is a violation."""
+    monkeypatch.setattr("holdfast.mirror.second_copy._runs", lambda *_: ())
+    wrong, _ = repairs.try_one(truth, repairs.Oracle(truth), gone, tmp_path / "home")
+    assert any("plain: versions 1 to 41 are lost, and nobody says so" in one for one in wrong)

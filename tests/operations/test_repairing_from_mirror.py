@@ -209,8 +209,30 @@ def test_what_a_restore_took_away_stays_away(home: Path) -> None:
     assert numbers(home) == before == {1: "base", 2: "new"}
 
 
+@pytest.mark.parametrize("how", ["damaged", "deleted"])
+def test_a_mirror_from_before_a_restore_brings_nothing_back(home: Path, how: str) -> None:
+    """The store is damaged before the mirror was written again: its journal and its runs are still those of
+    the time before."""
+    with Holdfast(home, durability="process") as hf:
+        hf.tasks.create("base")
+        backup = hf.backup()
+        hf.tasks.create("taken away")
+        hf.with_id("taken-away").run(order, 1)
+    Holdfast.restore_backup(backup, home)
+    if how == "deleted":
+        (home / "holdfast.db").unlink()
+    else:
+        data = bytearray((home / "holdfast.db").read_bytes())
+        data[0] ^= 1
+        (home / "holdfast.db").write_bytes(data)
+    report = Holdfast.repair_store(home)
+    assert report.ok and report.kept is not None
+    assert numbers(home) == {1: "base"}
+
+
 def test_a_journal_that_was_kept_aside_can_be_named(home: Path) -> None:
-    """`--from` takes a journal: what only it has comes back because the user asks for it."""
+    """`--from` takes a journal: what only it has comes back because the user asks for it. `doctor` names the
+    command."""
     with Holdfast(home, durability="process") as hf:
         hf.tasks.create("base")
         backup = hf.backup()
@@ -219,9 +241,15 @@ def test_a_journal_that_was_kept_aside_can_be_named(home: Path) -> None:
     with Holdfast(home, durability="process") as hf:
         hf.tasks.create("new")
     (aside,) = home.with_name("mirror").glob("tasks/journal.jsonl.edited-*")
+    (note,) = [one.says for one in doctor(str(home)) if one.name == "journal"]
+    assert note == (
+        f"{aside} was kept aside with 1 event that the store does not have; "
+        f"`holdfast repair --from {aside}` brings back what it has"
+    )
     report = Holdfast.repair_store(home, backup=aside)
     assert report.ok and report.taken[f"the journal {aside.name}"] == 1
     assert sorted(numbers(home).values()) == ["base", "new", "taken away"]
+    assert [one for one in doctor(str(home)) if one.name == "journal"] == []
 
 
 # Lost runs

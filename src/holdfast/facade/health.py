@@ -131,6 +131,13 @@ def _file(place: Place) -> Iterator[Check]:
     else:
         way = quoted(Way("audit verify"))
         yield Check("integrity", "good", f"quick check found nothing; {way} checks the log")
+    if not known.problems:
+        for kept, count in wiring.kept_journals(place).items():
+            way = quoted(Way("repair", arguments={"from": str(kept)}))
+            events = f"{_many(count, 'event')} that the store does not have"
+            yield Check(
+                "journal", "note", f"{kept} was kept aside with {events}; {way} brings back what it has"
+            )
     size = extent(path)
     held = f"{amount(known.size)}, {counted(size.streams, 'stream')}, {counted(size.events, 'event')}"
     yield Check("store", "good", f"{path} ({held})")

@@ -78,9 +78,9 @@ class Storeless:
         on_progress: Progress | None = None,
     ) -> RepairReport:
         """Examine the store in `home` (None: the project's own), which need not open any more, and mend it
-        from what the database, its write-ahead log, backups and archives still hold. What is changed is kept
-        in a directory that the report names. With `dry_run`, only examine it. `backup` is one more copy, as
-        `restore_backup` takes it.
+        from what the database, its write-ahead log, backups, archives and the mirror still hold. What is
+        changed is kept in a directory that the report names. With `dry_run`, only examine it. `backup` is one
+        more copy: a backup as `restore_backup` takes it, or a journal of a mirror.
 
         Raises `StoreHeld` while a live process has the store open, `StoreNewer`, `StoreFull`, `NotFound` if
         there is no store and no copy of one, and `StoreCorrupt` if nothing of the log is left: then nothing

@@ -30,7 +30,7 @@ from holdfast.wiring.place_mirror import (
     restore_pointer,
     why_no_mirror,
 )
-from holdfast.wiring.place_repair import left_mirror, lost_end, repair_store
+from holdfast.wiring.place_repair import kept_journals, left_mirror, lost_end, repair_store
 from holdfast.wiring.place_trust import (
     doubted_settings,
     refuse_foreign_code,
@@ -44,10 +44,9 @@ from holdfast.wiring.tracker_author import actor, code_here, open_tracker
 
 __all__ = [
     "Place", "actor", "back_up", "backup_directory", "code_here", "doubted_settings", "drain_mirror",
-    "find_location", "find_place", "had_store", "keep_to_quota", "left_mirror", "lost_end",
+    "find_location", "find_place", "had_store", "keep_to_quota", "kept_journals", "left_mirror", "lost_end",
     "mirror_directory", "open_engine", "open_files", "open_mirror", "open_redactor", "open_store",
-    "open_tracker", "place_of_run", "quota_of",
-    "refuse_foreign_code", "refuse_untrusted_delivery", "repair_store", "restore_backup",
-    "restore_pointer", "schema_version", "token_of", "trust_store", "untrusted", "untrusted_agents",
-    "warn_of_other_store", "why_no_mirror",
+    "open_tracker", "place_of_run", "quota_of", "refuse_foreign_code", "refuse_untrusted_delivery",
+    "repair_store", "restore_backup", "restore_pointer", "schema_version", "token_of", "trust_store",
+    "untrusted", "untrusted_agents", "warn_of_other_store", "why_no_mirror",
 ]  # fmt: skip

@@ -49,6 +49,20 @@ def lost_end(place: Place) -> LostEnd | None:
     return None if mirror is None else find_lost_end(mirror, place.home / DATABASE)
 
 
+def kept_journals(place: Place) -> dict[Path, int]:
+    """The journals of this store that were kept aside, of those that have events which the database does not
+    have; and how many. Raises `StoreError`."""
+    from holdfast.operations.repairing.lost_end import read_ahead
+
+    mirror = _mirrored(place)
+    found = {}
+    for path in mirror.kept_journals if mirror is not None else ():
+        ahead = read_ahead(path, path.stat().st_size, place.home / DATABASE)
+        if ahead.events and ahead.is_related:
+            found[path] = ahead.events
+    return found
+
+
 def _mirrored(place: Place) -> Mirrored | None:
     """What the mirror shows of its store; None if the place has none."""
     from holdfast.mirror import second_copy

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 @click.command("repair")
 @click.option("--dry-run", is_flag=True, help="Examine the store and print what would be done.")
-@click.option("--from", "backup", metavar="BACKUP", help="Use this backup too, as one more copy.")
+@click.option("--from", "backup", metavar="FILE", help="Use this backup or journal too, as one more copy.")
 @click.option("--rebuild", is_flag=True, help="Only make the tables again from the log.")
 @options.json_object
 def repair_command(dry_run: bool, backup: str | None, rebuild: bool, as_json: bool) -> int:
     """Examine the store, and mend it from what its copies still hold.
 
-    The copies are the database, its write-ahead log, backups, archives and the journal of the mirror. Of each
-    run, the longest history is kept whose hashes prove it; what no copy has is named. All files that are
-    changed are kept as they were, in a directory that is named.
+    The copies are the database, its write-ahead log, backups, archives and the mirror. Of each run, the
+    longest history is kept whose hashes prove it; what no copy has is named. All files that are changed are
+    kept as they were, in a directory that is named.
 
     Refused with exit code 4 while a live process has the store open. Exits with 8 if something is lost for
     good, and with --dry-run if something is damaged.

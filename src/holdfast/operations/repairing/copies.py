@@ -10,7 +10,7 @@ import base64
 import binascii
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -22,6 +22,7 @@ from holdfast.operations.repairing.mirrored import Mirrored, MirroredRun, is_pla
 from holdfast.store.sqlite.attachment import read_attachment
 from holdfast.store.sqlite.backup import find
 from holdfast.store.sqlite.kept_log import kept_stores
+from holdfast.store.sqlite.restore import KEPT
 from holdfast.store.sqlite.salvage.candidates import EARLIER, OLDER, OWN, SAME, Candidates, JournalPlace
 from holdfast.store.sqlite.salvage.images import Images
 from holdfast.store.sqlite.salvage.rows import EventRow, Row, rows
@@ -96,12 +97,17 @@ def collect(sources: Sources, own: Images | None, candidates: Candidates) -> Col
     read = [_read_backup(candidates, path) for path in sources.backup_files]
     read += [_read_kept(candidates, path) for path in reversed(kept_stores(sources.home))]
     read = list(_of_this_log(sources, candidates, read, beginning))
-    lives = {incarnation}
+    lives = {incarnation, incarnation_of(sources.home)} - {""}  # a bit may have made one of another
+    chosen = [one for one in read if one.path == sources.chosen]
     if is_lost and read and not any(one.incarnation in lives for one in read):
-        lives.add(read[0].incarnation)  # the newest copy there is
-    elif is_lost and not incarnation and sources.mirror is not None and sources.mirror.is_copy:
+        # What a restore has replaced counts only if nothing else is left.
+        left = [one for one in read if not one.path.parent.name.startswith(KEPT)] or read
+        newest = left[0].incarnation
+        chosen += [one for one in left if one.incarnation == newest]
+        lives |= set() if lives else {newest}
+    elif is_lost and not lives and sources.mirror is not None and sources.mirror.is_copy:
         lives.add(sources.mirror.incarnation)
-    before = _trust(sources, candidates, read, lives)
+    before = _trust(candidates, read, lives, {one.copy for one in chosen})
     for path in sources.archives:
         add_archive(candidates, candidates.add_copy(f"the archive {path.name}", SAME), path)
     unused = []
@@ -118,13 +124,13 @@ def collect(sources: Sources, own: Images | None, candidates: Candidates) -> Col
     return Collected(incarnation, unused, runs)
 
 
-def _trust(sources: Sources, candidates: Candidates, read: Sequence[_Copy], lives: set[str]) -> set[str]:
-    """Trust the copies of these incarnations, and the events of those that they had before a repair, which
-    are returned."""
+def _trust(candidates: Candidates, read: Sequence[_Copy], lives: Set[str], chosen: Set[int]) -> set[str]:
+    """Trust the chosen copies and those of these incarnations, and the events of those that they had before a
+    repair, which are returned."""
     before: set[str] = set()
     while True:
         for one in read:
-            is_same = one.incarnation in lives or one.path == sources.chosen
+            is_same = one.incarnation in lives or one.copy in chosen
             candidates.trust(one.copy, SAME if is_same else OLDER if one.incarnation in before else EARLIER)
         found = candidates.earlier_incarnations()
         if found <= before:

@@ -20,7 +20,7 @@ from holdfast.errors import StoreCorrupt, StoreError, StoreForeign, StoreFull, S
 from holdfast.operations.archiving import read as read_archive
 from holdfast.operations.disk_usage import broken_snapshots
 from holdfast.operations.repairing.copies import Sources
-from holdfast.operations.repairing.lost_end import LostEnd, count_ahead, find_lost_end
+from holdfast.operations.repairing.lost_end import LostEnd, find_lost_end, read_ahead
 from holdfast.operations.repairing.report import Finding
 from holdfast.project import DATABASE
 from holdfast.store.sqlite import audit, sql
@@ -103,7 +103,7 @@ def _ahead(sources: Sources, copy: Path, lost_end: LostEnd | None) -> Iterator[s
     if lost_end is not None:
         yield lost_end.what
     chosen = sources.chosen_journal
-    if chosen is not None and count_ahead(chosen, chosen.stat().st_size, copy):
+    if chosen is not None and read_ahead(chosen, chosen.stat().st_size, copy).events:
         yield f"the journal {chosen.name} has events that it does not have"
 
 

@@ -50,24 +50,33 @@ def find_lost_end(mirrored: Mirrored, database: Path, incarnation: str = "") -> 
     shown = 0
     if mirrored.position > end.last or (end.hash and not end.hash.hex().startswith(mirrored.piece)):
         shown = mirrored.position
-    events = count_ahead(mirrored.journal, size, database) if size else 0
+    events = read_ahead(mirrored.journal, size, database).events if size else 0
     return LostEnd(events, shown, end.last) if events or shown else None
 
 
-def count_ahead(path: Path, size: int, database: Path) -> int:
-    """How many events the first `size` bytes of a journal have that continue the streams of a database, by
-    their hashes, or begin new ones."""
+class Ahead(NamedTuple):
+    """How many events a journal has that continue the streams of a database, by their hashes, or begin new
+    ones; and whether it has streams of the database at all."""
+
+    events: int
+    is_related: bool
+
+
+def read_ahead(path: Path, size: int, database: Path) -> Ahead:
+    """Compare the first `size` bytes of a journal with a database that is whole. Raises StoreError."""
     heads = tracker_heads(database)
-    count = 0
+    known = set(heads) - {"@links", "@memory"}  # every store has streams of these names
+    count, is_related = 0, False
     with path.open("rb") as file:
         for line in journal.read_lines(_lines(file, size)):
             if line is None or line.redacted or not journal.belongs(line.stream):
                 continue
+            is_related = is_related or line.stream in known
             kind, version, hash = heads.get(line.stream, ("", 0, GENESIS))
             if kind not in _GONE and line.version == version + 1 and line.follows(hash):
                 heads[line.stream] = (kind, line.version, bytes.fromhex(line.hash))
                 count += 1
-    return count
+    return Ahead(count, is_related)
 
 
 def _lines(file: BinaryIO, size: int) -> Iterator[bytes]:

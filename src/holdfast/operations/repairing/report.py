@@ -36,7 +36,7 @@ class LostPart(View, frozen=True):
     once: tuple[str, ...] = ()
 
     JSON: ClassVar = {
-        "stream": "the stream, such as the id of a run",
+        "stream": "the stream, such as the id of a run; `the log` for an end of it that no copy has",
         "first": "the first version that is lost",
         "last": "the last version that is known to be lost",
         "what": "what the stream is, in words",

@@ -94,11 +94,12 @@ def restore(
         _clear(path)
         partial = path.with_name(f".{path.name}.partial")
         remove(partial)
+        incarnation = os.urandom(8).hex()
         try:
             with files as adopt:
-                events = _bring(source, partial, progress)
+                events = _bring(source, partial, incarnation, progress)
                 adopt()
-                return Restored(events, _put(partial, path, home, at, refuse))
+                return Restored(events, _put(partial, path, home, at, incarnation, refuse))
         finally:
             remove(partial)
 
@@ -158,7 +159,7 @@ def _check_ours(db: apsw.Connection, source: Path) -> None:
         )
 
 
-def _bring(source: Path, partial: Path, progress: Progress) -> int:
+def _bring(source: Path, partial: Path, incarnation: str, progress: Progress) -> int:
     """Copy the backup, make a store of the copy, and verify that; how many events it has."""
     with _opened(source) as backup:
         events = copy(backup, partial, progress)
@@ -167,7 +168,7 @@ def _bring(source: Path, partial: Path, progress: Progress) -> int:
         try:
             migrate(db)
             db.execute("DELETE FROM meta WHERE key = 'incarnation'")
-            db.execute(sql.query("set_incarnation"), (os.urandom(8).hex(),))
+            db.execute(sql.query("set_incarnation"), (incarnation,))
             _empty_log(db, partial)  # closing does it too, but does not say if it could not
         finally:
             db.close(True)
@@ -198,8 +199,11 @@ def _damaged(source: Path, why: str) -> str:
 # The store
 
 
-def _put(partial: Path, path: Path, home: Path, at: datetime, refuse: Callable[[], None]) -> Path | None:
-    """Put the new file in the place of the old one, between two commits of everybody else."""
+def _put(
+    partial: Path, path: Path, home: Path, at: datetime, incarnation: str, refuse: Callable[[], None]
+) -> Path | None:
+    """Put the new file in the place of the old one, between two commits of everybody else. The lock names its
+    incarnation, so that a repair does not take the mirror of the old one for a copy of it."""
     write_lock = WriteLock(str(home / "write.lock"))
     try:
         with write_lock:
@@ -208,6 +212,7 @@ def _put(partial: Path, path: Path, home: Path, at: datetime, refuse: Callable[[
                 kept = _keep(path, at, emptied)
                 partial.replace(path)
                 sync_directory(path.parent)
+                write_lock.mark(incarnation)
     finally:
         write_lock.close()
     if kept is not None and emptied:
