@@ -416,6 +416,26 @@ def test_nouns_fit_their_numbers():
     ]  # fmt: skip
 
 
+def test_a_step_is_started_before_it_emits(cli):
+    """Also where the log has the emitted value before the start, which is written a moment later."""
+    cli.script("""
+        from holdfast import emit
+        @step
+        def count():
+            emit("x", 1); emit("x", 2); time.sleep(0.2); emit("x", 3)
+        @step
+        def quick(): emit("y", 1)
+        @workflow
+        def main(): count(); quick()
+    """)
+    told = cli("run", "--id", "r", "flow.py:main").err.splitlines()
+    lines = [re.sub(" in .*", "", line) for line in told if line.startswith("  ")]
+    assert lines == [
+        "  count#1 started", "  x: 1", "  x: 2", "  x: 3", "  count#1 completed",
+        "  quick#1 started", "  y: 1", "  quick#1 completed",
+    ]  # fmt: skip
+
+
 # Help
 
 

@@ -183,9 +183,12 @@ def test_who_does_a_job_is_recorded(home: Path, root: Path) -> None:
         assert hf.resume(run.id).result() == "a"
 
 
-def test_no_agent_is_configured(hf: Holdfast) -> None:
-    with pytest.raises(AgentNotFound, match="no agent is configured"):
-        hf.run(by_name, "", "developer")
+@pytest.mark.parametrize("name", ["", "nosuch"])
+def test_no_agent_is_configured(hf: Holdfast, name: str) -> None:
+    """The error of the run is one line, as runs that failed are reported."""
+    with pytest.raises(AgentNotFound, match=r"no agent (is configured|'nosuch'); put one into") as refused:
+        hf.run(by_name, name, "developer")
+    assert str(refused.value) == " ".join(str(refused.value).split())
 
 
 @workflow

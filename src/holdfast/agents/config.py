@@ -90,10 +90,10 @@ def agent_fault(settings: Settings, name: str, adjusts: bool = False) -> str:
     nothing is. `adjusts` says that the plan sets options of a command agent."""
     chosen = name or chosen_name(settings.agent, settings.roles, "developer")
     if not chosen:
-        return _one_line(why_none(settings.agent, "developer"))
+        return in_one_line(why_none(settings.agent, "developer"))
     found = settings.agent.get(chosen)
     if found is None:
-        return "" if chosen in PRESETS else _one_line(unknown_agent(settings.agent, chosen))
+        return "" if chosen in PRESETS else in_one_line(unknown_agent(settings.agent, chosen))
     if found.doubt:
         return f"the agent {chosen} is not trusted: {found.doubt}"
     if adjusts and found.backend != "command":
@@ -101,7 +101,8 @@ def agent_fault(settings: Settings, name: str, adjusts: bool = False) -> str:
     return ""
 
 
-def _one_line(text: str) -> str:
+def in_one_line(text: str) -> str:
+    """The message of an `AgentNotFound` without its lines to copy."""
     if WAYS in text:
         return text.replace(WAYS, WAYS_IN_ONE_LINE)
     return " ".join(text.split())

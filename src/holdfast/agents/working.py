@@ -18,6 +18,7 @@ import msgspec
 from holdfast.agents.backends.history import DONE, history_of, job_line
 from holdfast.agents.backends.job_round import in_round, next_round
 from holdfast.agents.backends.retries import Retries
+from holdfast.agents.config import in_one_line
 from holdfast.agents.protocol import Agent, Job, Outcome, check_agent, outcome_of
 from holdfast.engine.execution.scope import Scope, current
 from holdfast.engine.execution.step_options import Retry, Seconds, seconds
@@ -26,7 +27,7 @@ from holdfast.engine.primitives.snapshot import snapshot
 from holdfast.engine.primitives.timeout import timeout as deadline
 from holdfast.engine.primitives.values import recorded
 from holdfast.engine.runs.workflow import AsyncWorkflow, workflow
-from holdfast.errors import BadInput, NotStorable, WrongColour
+from holdfast.errors import AgentNotFound, BadInput, NotStorable, WrongColour
 from holdfast.kernel import codec
 from holdfast.kernel.events import Isolate
 from holdfast.kernel.identity import check_step_name
@@ -159,9 +160,12 @@ async def _do(agent: Agent | str, job: Job, how: _How) -> Outcome:
 
 def _found(agents: Any, name: str, role: str) -> Agent:
     """The agent by its name or role. The choice is recorded: other settings do not change who does a job that
-    was begun."""
-    chosen = recorded("agent", lambda: check_agent(agents.find(name, role)).name)
-    return check_agent(agents.find(chosen))
+    was begun. Raises `AgentNotFound` with one line, which is how a run that failed is reported."""
+    try:
+        chosen = recorded("agent", lambda: check_agent(agents.find(name, role)).name)
+        return check_agent(agents.find(chosen))
+    except AgentNotFound as error:
+        raise AgentNotFound(in_one_line(str(error))) from None
 
 
 def _adjusted(agent: Agent, how: _How) -> Agent:

@@ -64,6 +64,11 @@ class Picture:
         _apply(step, event.type, event.data, microseconds(event.at))
         return step
 
+    def is_running(self, run_id: str, key: str, attempt: int) -> bool:
+        """Whether the start of this attempt was seen, and not its end."""
+        step = self._runs.get(run_id, {}).get(key)
+        return step is not None and step.status == "running" and step.attempt == attempt
+
     def _emit(self, name: str, value: Any) -> None:
         before = self.emitted.pop(name, None)  # the one that changed last is the last
         if isinstance(value, str) and isinstance(before, str):

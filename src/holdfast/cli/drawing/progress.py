@@ -57,6 +57,8 @@ class Progress:
         self._early: list[LogEvent] = []
         """Events before `begin`: a started run does not wait for its title."""
         self._failed_to_print = False
+        self._emitting: set[tuple[str, str, int]] = set()
+        """Attempts that emitted something before the log had their start: run, step, attempt."""
         self.on_release: Callable[[], None] | None = None
         """Called when a run was released, from any thread."""
 
@@ -90,9 +92,21 @@ class Progress:
         step = self._picture.see(event)
         of = "" if event.run_id == self._run_id else f"{event.run_id} "
         if step is not None:
-            say(f"  {of}{_transition(step, event)}")
+            attempt = event.run_id, step.key, step.attempt
+            if event.type != "StepStarted" or attempt not in self._emitting:
+                say(f"  {of}{_transition(step, event)}")
+            self._emitting.discard(attempt)
         elif event.type == "Emitted":
+            self._begin_emitting(event, of)
             say(f"  {of}{clean(event.data['name'])}: {_emitted(event.data['value'])}")
+
+    def _begin_emitting(self, event: LogEvent, of: str) -> None:
+        """Print that the step has started, if the log has what it emitted before it has its start."""
+        key, number = event.data.get("step", ""), event.data.get("attempt", 1)
+        attempt = event.run_id, key, number
+        if key and attempt not in self._emitting and not self._picture.is_running(event.run_id, key, number):
+            self._emitting.add(attempt)
+            say(f"  {of}{_started(key, number)}")
 
     def on_output(self, run_id: str, step: str, source: str, text: str) -> None:
         """A piece of a command's output. If it cannot be shown, the command does not fail: the log has it."""
@@ -267,11 +281,15 @@ def _fewer(steps: list[StepInfo], most: int) -> int:
     return dropped
 
 
+def _started(key: str, attempt: int) -> str:
+    return f"{clean(key)} started" + (f" (attempt {attempt})" if attempt > 1 else "")
+
+
 def _transition(step: StepInfo, event: LogEvent) -> str:
     """One event in words."""
     name = clean(step.key)
     if event.type == "StepStarted":
-        return f"{name} started" + (f" (attempt {step.attempt})" if step.attempt > 1 else "")
+        return _started(step.key, step.attempt)
     if event.type in ("StepRan", "StepCompleted"):
         return f"{name} completed in {between(step.started_at, step.ended_at)}"
     if event.type == "StepAttemptFailed":
