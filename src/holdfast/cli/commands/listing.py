@@ -10,6 +10,7 @@ import click
 
 from holdfast.cli import access, options
 from holdfast.cli.drawing import moments
+from holdfast.cli.drawing.columns import left_out
 from holdfast.cli.drawing.terminal import Line, Piece, cells, clean, fit, out, pad, say
 from holdfast.cli.selection import complete_statuses, read_since, read_statuses, read_until
 from holdfast.errors import BadInput, NotFound
@@ -151,21 +152,21 @@ def _for_people(runs: Sequence[RunInfo], wants: Mapping[str, str]) -> list[Line]
     number = max(len(str(run.number)) for run in runs) + 1
     times = [moments.between(run.created_at, run.ended_at) for run in runs]
     took = max(map(len, times)) if width >= _WIDE else 0
-    room = max(width - ids - number - statuses - age - (took + 2 if took else 0) - 8, 8)
+    room = width - ids - number - statuses - age - (took + 2 if took else 0) - 8
+    no_room = left_out(room, (age + 2, ids + 2))  # the number stays, and names the run as well
+    room = max(room + (age + 2 if no_room > 0 else 0) + (ids + 2 if no_room > 1 else 0), 8)
     lines: list[Line] = []
     for run, old, time in zip(runs, ages, times, strict=True):
         status = run.shown_status
         stage = f"  {fit(clean(run.stage), max(room // 2, 1))}" if run.stage and room >= _ROOM else ""
         pieces: list[Piece] = [
-            (pad(fit(run.id, ids), ids), "bold"),
-            "  ",
+            (f"{pad(fit(run.id, ids), ids)}  " if no_room < 2 else "", "bold"),
             (f"#{run.number}".ljust(number), "dim"),
             "  ",
             (status.replace("_", " ").ljust(statuses), STYLES.get(status, "")),
             "  ",
-            (old.rjust(age), "dim"),
-            (f"  {time.rjust(took)}" if took else "", "dim"),
-            "  ",
+            (f"{old.rjust(age)}  " if no_room < 1 else "", "dim"),
+            (f"{time.rjust(took)}  " if took else "", "dim"),
             title := fit(clean(run.title), room - len(stage)),
             (stage, "dim"),
         ]
