@@ -55,7 +55,9 @@ def remember_command(
 @click.option("--scope", help=f"Only what belongs to it: {_SCOPE}")
 @click.option("--at", metavar="MOMENT", help="As the memory was then: a time, or RUN:CHECKPOINT.")
 @click.option("--all", "every", is_flag=True, help="Also what is superseded or withdrawn.")
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(0), help="How many; 0 is all.")
+@click.option(
+    "--limit", metavar="N", default=20, show_default=True, type=click.IntRange(0), help="How many; 0 is all."
+)
 @options.json_list
 def recall_command(
     query: tuple[str, ...],

@@ -76,7 +76,9 @@ def _read_words(_: click.Context, __: click.Parameter, values: tuple[str, ...]) 
 )
 @click.option("--since", callback=read_since, metavar="TIME", help="Only what changed since then.")
 @click.option("--withdrawn", is_flag=True, help="Also memory that was withdrawn or superseded.")
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="How many hits.")
+@click.option(
+    "--limit", metavar="N", default=20, show_default=True, type=click.IntRange(1), help="How many hits."
+)
 @click.option(
     "--after", default="", metavar="CURSOR", help="The next page: `after` of the one before (--json)."
 )
