@@ -10,7 +10,6 @@ import click
 
 from holdfast.cli import access, options
 from holdfast.cli.drawing import moments
-from holdfast.cli.drawing.columns import left_out
 from holdfast.cli.drawing.terminal import Line, Piece, cells, clean, fit, out, pad, say
 from holdfast.cli.selection import complete_statuses, read_since, read_statuses, read_until
 from holdfast.errors import BadInput, NotFound
@@ -146,6 +145,8 @@ def _for_programs(runs: Sequence[RunInfo]) -> list[Line]:
 
 
 def _for_people(runs: Sequence[RunInfo], wants: Mapping[str, str]) -> list[Line]:
+    from holdfast.cli.drawing.columns import left_out  # a pipe gets all columns
+
     width = out.width
     ids = min(max(cells(run.id) for run in runs), max(width // 3, 12))
     statuses = max(len(run.shown_status) for run in runs)
