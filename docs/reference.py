@@ -242,7 +242,8 @@ JSON_SECTIONS: list[tuple[str, str, list[str]]] = [
     ),
     (
         "`watch --json`, `show --events --json`",
-        "`watch` prints every event of the run and of its child runs on a line. `resume --all` prints each run that it has "
+        "`watch` prints every event of the run and of its child runs on a line. `show --events` prints the run as `show "
+        "--json` does, with `events`: a list of the run's own. `resume --all` prints each run that it has "
         "served on a line, as `show --json` does.",
         ["LogEvent"],
     ),

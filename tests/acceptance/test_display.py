@@ -17,7 +17,7 @@ from holdfast.cli.commands import showing, stats
 from holdfast.cli.drawing import step_showing
 from holdfast.cli.drawing.picture import put_back
 from holdfast.cli.drawing.steps import Look, tree
-from holdfast.cli.drawing.terminal import folded
+from holdfast.cli.drawing.terminal import cells, folded
 from holdfast.cli.drawing.values import compact_text, data_text, shown_text
 from holdfast.clock import microseconds
 from holdfast.counts import counted, unit_for
@@ -137,6 +137,28 @@ def test_a_sentence_is_not_broken_inside_a_word(cli, columns):
         _, told = cli.on_a_terminal(*words, columns=columns, NO_COLOR="1")
         for line in told.splitlines():
             assert len(line) <= columns or re.fullmatch(r"(?:holdfast:)? *`[^`]+`\S*", line), line
+
+
+@pytest.mark.parametrize("columns", [40, 50, 60, 80])
+def test_lists_fit_the_terminal(cli, columns):
+    """Columns give way to the text of a row, and sentences are folded; what names a thing stays."""
+    cli("run", "echo", "kelp", "and", "wrack")
+    for n in range(3):
+        cli("task", "create", f"Weigh the kelp of the outer coast {n}", "--label", "coast")
+    cli("task", "start", "#2")
+    cli("task", "edit", "#2", "--priority", "0", "--assignee", "kelp-weigher", "--body", "twice")
+    cli("remember", "Kelp is weighed twice before it is dried")
+    said = {}
+    for words in (("list",), ("task", "list"), ("task", "tree", "#2"), ("search", "kelp"), ("op", "log")):
+        _, told = cli.on_a_terminal(*words, columns=columns, NO_COLOR="1")
+        assert all(cells(line) <= columns for line in told.splitlines()), (words, told)
+        said[" ".join(words)] = " ".join(told.split())
+    assert "#1" in said["list"] and "echo kelp" in said["list"]
+    assert re.search(r"#2 +in progress +P0 .*Weigh the k", said["task list"])
+    assert "edited body, priority, assignee of task" in said["op log"]
+    _, told = cli.on_a_terminal("doctor", columns=columns, NO_COLOR="1")
+    for line in told.splitlines():
+        assert cells(line) <= columns or " " not in line.strip() or "`" in line or "/" in line, line
 
 
 def test_rows_of_a_line():

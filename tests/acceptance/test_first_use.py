@@ -10,6 +10,7 @@ from textwrap import dedent
 
 import pytest
 
+from holdfast import LogEvent
 from holdfast.shell_syntax import shell_syntax
 
 RUN_FIELDS = {
@@ -57,6 +58,7 @@ def test_show_json_has_stable_fields(cli):
     (only,) = shown["steps"]
     assert (only["key"], only["status"], only["attempt"]) == ("double#1", "completed", 1)
     events = cli("show", "one", "--json", "--events").json()["events"]
+    assert all(event.keys() == LogEvent.JSON.keys() and event["run"] == "one" for event in events)
     assert [event["version"] for event in events] == list(range(1, len(events) + 1))
     assert [event["type"] for event in events][0 :: len(events) - 1] == ["RunCreated", "RunCompleted"]
 

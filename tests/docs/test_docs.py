@@ -211,6 +211,16 @@ def test_every_command_is_shown_at_work(name: str) -> None:
     assert any(name in page.read_text() for page in PAGES if page.name != "cli.md")
 
 
+def test_help_is_written_for_people() -> None:
+    """A family shows the first sentence of each command whole, and no option takes an `INTEGER RANGE`."""
+    context = click.Context(app.program)
+    commands = [app.program.get_command(context, name) for name in app.COMMANDS]
+    groups = [one for one in commands if isinstance(one, click.Group)]
+    assert groups and [one.name for one in groups if not isinstance(one, app.Family)] == []
+    page = (DOCS / "cli.md").read_text()
+    assert re.findall(r"^ +--\S+ (?:INTEGER|FLOAT).*", page, re.MULTILINE) == []
+
+
 def command_lines(page: Path) -> Iterator[list[str]]:
     """The words of each `holdfast ...` that a page shows: in a console, indented, or in backticks."""
     text = re.sub(r"^```python\n.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
-
-import msgspec
+from typing import TYPE_CHECKING, ClassVar
 
 from holdfast.errors import HoldfastError, Refused
+from holdfast.json_view import View
 from holdfast.kernel import events as e
 from holdfast.kernel.evolve import fold
 from holdfast.kernel.state import ENDED
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from holdfast.store.port import RunRow, Store
 
 
-class Collected(msgspec.Struct, frozen=True):
+class Collected(View, frozen=True):
     """The result of `gc`, done or planned.
 
     removed    how many contents were removed, and `freed` how many bytes
@@ -34,9 +33,8 @@ class Collected(msgspec.Struct, frozen=True):
     damaged    what could not be read, and was left
     over       how many bytes are over the quota still: what is left may not go
     final      how many deletions were made final: `undo` can no longer bring back what they deleted
-    unneeded   in a dry run, how many contents no snapshot needs; then `forgotten` are the runs that may go,
-    the
-               oldest first, until the rest fits. Else None
+    unneeded   in a dry run, how many contents no snapshot needs; then nothing is removed, and `forgotten` are
+               the runs that may go, the oldest first, until the rest fits. Else None
     """
 
     removed: int
@@ -48,34 +46,16 @@ class Collected(msgspec.Struct, frozen=True):
     final: int = 0
 
     JSON: ClassVar = {
-        "removed": "how many contents were removed",
-        "freed": "how many bytes that freed",
+        "removed": "how many contents were removed; 0 with `--dry-run`",
+        "freed": "how many bytes that freed; 0 with `--dry-run`",
         "forgotten": "ended runs whose snapshots went because of the quota; with `--dry-run`, those that "
-        "would, the "
-        "oldest first, until the rest fits",
+        "would, the oldest first, until the rest fits",
         "damaged": "what could not be read, and was left",
         "over": "how many bytes are over the quota",
         "final": "how many deletions were made final, or with `--dry-run` would be: `undo` no longer brings "
         "back what they deleted",
-        "unneeded": "with `--dry-run`: how many contents no snapshot needs",
+        "unneeded": "with `--dry-run`: how many contents no snapshot needs; else null",
     }
-
-    def to_json(self) -> dict[str, Any]:
-        if self.unneeded is not None:
-            return {
-                "unneeded": self.unneeded,
-                "over": self.over,
-                "forgotten": list(self.forgotten),
-                "final": self.final,
-            }
-        return {
-            "removed": self.removed,
-            "freed": self.freed,
-            "forgotten": list(self.forgotten),
-            "damaged": list(self.damaged),
-            "over": self.over,
-            "final": self.final,
-        }
 
 
 def preview(engine: Engine, quota: int = 0) -> Collected:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli import access, options
+from holdfast.cli.app import Family
 from holdfast.cli.drawing.figures import Table
 from holdfast.cli.drawing.rows import row
 from holdfast.cli.drawing.terminal import Line, clean, out, print_list
@@ -35,7 +36,7 @@ def _limits(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@click.group("budget")
+@click.group("budget", cls=Family)
 def budget_command() -> None:
     """Set limits to what runs spend, and see what they spent.
 

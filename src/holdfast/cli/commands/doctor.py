@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from holdfast.cli import app, options
-from holdfast.cli.drawing.terminal import Piece, clean, out
+from holdfast.cli.drawing.terminal import Piece, cells, clean, folded, out, text_of
 from holdfast.facade import storeless
 
 _SIGNS = {"good": ("✓", "ok", "green"), "note": ("!", "note", "yellow"), "bad": ("✗", "bad", "red")}
@@ -24,5 +24,9 @@ def doctor_command(as_json: bool) -> int:
     for check in checks:
         rich, plain, style = _SIGNS[check.verdict]
         sign: Piece = (rich if out.has_unicode else plain.ljust(4), style)
-        out.line([sign, f" {check.name.ljust(width)}  ", clean(check.says)])
+        head: list[Piece] = [sign, f" {check.name.ljust(width)}  "]
+        indent = cells(text_of(head))
+        says = folded(clean(check.says), out.width - indent) if out.is_terminal else [clean(check.says)]
+        for n, part in enumerate(says):
+            out.line([*(head if n == 0 else [" " * indent]), *([part] if isinstance(part, str) else part)])
     return code

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli import access, options
+from holdfast.cli.app import Family
 from holdfast.cli.drawing import moments
 from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.terminal import Line, clean, out, pad, print_list, say
@@ -25,7 +26,7 @@ _SIGNS = {
 }
 
 
-@click.group("evidence")
+@click.group("evidence", cls=Family)
 def evidence_command() -> None:
     """List, show and verify what runs have proved at their milestones.
 

@@ -49,7 +49,9 @@ _NAMED = 3  # so many interrupted runs are named, the others counted
 @click.option("--resumable", is_flag=True, help="Only runs that `holdfast resume` would continue.")
 @click.option("--parent", metavar="RUN", help="The child runs of this run.")
 @click.option("--children", is_flag=True, help="Child runs too.")
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(0), help="How many; 0 is all.")
+@click.option(
+    "--limit", metavar="N", default=50, show_default=True, type=click.IntRange(0), help="How many; 0 is all."
+)
 @click.option("--all", "everything", is_flag=True, help="All of them.")
 @options.json_list
 def list_command(
@@ -143,6 +145,8 @@ def _for_programs(runs: Sequence[RunInfo]) -> list[Line]:
 
 
 def _for_people(runs: Sequence[RunInfo], wants: Mapping[str, str]) -> list[Line]:
+    from holdfast.cli.drawing.columns import left_out  # a pipe gets all columns
+
     width = out.width
     ids = min(max(cells(run.id) for run in runs), max(width // 3, 12))
     statuses = max(len(run.shown_status) for run in runs)
@@ -151,21 +155,21 @@ def _for_people(runs: Sequence[RunInfo], wants: Mapping[str, str]) -> list[Line]
     number = max(len(str(run.number)) for run in runs) + 1
     times = [moments.between(run.created_at, run.ended_at) for run in runs]
     took = max(map(len, times)) if width >= _WIDE else 0
-    room = max(width - ids - number - statuses - age - (took + 2 if took else 0) - 8, 8)
+    room = width - ids - number - statuses - age - (took + 2 if took else 0) - 8
+    no_room = left_out(room, (age + 2, ids + 2))  # the number stays, and names the run as well
+    room = max(room + (age + 2 if no_room > 0 else 0) + (ids + 2 if no_room > 1 else 0), 8)
     lines: list[Line] = []
     for run, old, time in zip(runs, ages, times, strict=True):
         status = run.shown_status
         stage = f"  {fit(clean(run.stage), max(room // 2, 1))}" if run.stage and room >= _ROOM else ""
         pieces: list[Piece] = [
-            (pad(fit(run.id, ids), ids), "bold"),
-            "  ",
+            (f"{pad(fit(run.id, ids), ids)}  " if no_room < 2 else "", "bold"),
             (f"#{run.number}".ljust(number), "dim"),
             "  ",
             (status.replace("_", " ").ljust(statuses), STYLES.get(status, "")),
             "  ",
-            (old.rjust(age), "dim"),
-            (f"  {time.rjust(took)}" if took else "", "dim"),
-            "  ",
+            (f"{old.rjust(age)}  " if no_room < 1 else "", "dim"),
+            (f"{time.rjust(took)}  " if took else "", "dim"),
             title := fit(clean(run.title), room - len(stage)),
             (stage, "dim"),
         ]

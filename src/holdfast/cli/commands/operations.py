@@ -11,10 +11,26 @@ from holdfast.cli import access, options
 from holdfast.cli.app import Family
 from holdfast.cli.drawing import moments
 from holdfast.cli.drawing.tasks import short
-from holdfast.cli.drawing.terminal import Line, clean, out, pad, print_list
+from holdfast.cli.drawing.terminal import (
+    Line,
+    Piece,
+    cells,
+    clean,
+    folded,
+    out,
+    pad,
+    print_list,
+    text_of,
+    wrap,
+)
 
 if TYPE_CHECKING:
     from holdfast import OperationInfo
+
+
+_BESIDE = 30
+"""The columns for what was done, below which it has lines of its own."""
+_BELOW = "    "
 
 
 @click.group("op", cls=Family)
@@ -24,7 +40,9 @@ def op_command() -> None:
 
 @op_command.command("log")
 @click.argument("run", required=False)
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(0), help="How many; 0 is all.")
+@click.option(
+    "--limit", metavar="N", default=50, show_default=True, type=click.IntRange(0), help="How many; 0 is all."
+)
 @options.json_list
 def log(run: str | None, limit: int, as_json: bool) -> None:
     """List operations, the newest first; with RUN, those on that run.
@@ -43,14 +61,25 @@ def _lines(found: Sequence[OperationInfo]) -> Iterator[Line]:
     when_width, by_width = max(map(len, whens)), max(len(one.by) for one in found)
     for one, when in zip(found, whens, strict=True):
         what = f"undo of {one.undoes}" if one.undoes else _what(one)
-        yield [
+        head: list[Piece] = [
             (one.id, "bold" if one.stands else "dim"),
             "  ",
             (when.rjust(when_width), "dim"),
             f"  {pad(clean(one.by), by_width)}  ",
             ("stands  " if one.stands else "        ", "green"),
-            (f"{one.run_id}: {what}" if one.run_id else what, "" if one.stands else "dim"),
         ]
+        said = f"{one.run_id}: {what}" if one.run_id else what
+        style = "" if one.stands else "dim"
+        room = out.width - cells(text_of(head))
+        if cells(said) <= room:
+            yield [*head, (said, style)]
+        elif room >= _BESIDE:
+            for n, part in enumerate(wrap(said, room)):
+                yield [*(head if n == 0 else [" " * (out.width - room)]), (part, style)]
+        else:
+            yield from folded(head, out.width)
+            for part in wrap(said, out.width - len(_BELOW)):
+                yield [_BELOW, (part, style)]
 
 
 def _what(one: OperationInfo) -> str:

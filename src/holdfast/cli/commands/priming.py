@@ -10,7 +10,7 @@ from holdfast.errors import NotFound
 
 
 @click.command("prime")
-@click.option("--limit", default=4000, show_default=True, type=int, help="The most characters.")
+@click.option("--limit", metavar="N", default=4000, show_default=True, type=int, help="The most characters.")
 @options.json_object
 def prime_command(limit: int, as_json: bool) -> None:
     """Print what an agent, or a person, needs at the start of a session.

@@ -62,7 +62,9 @@ def remember_command(
     help="As the memory was then: a time (2h, 2026-01-31T12:00), or RUN:CHECKPOINT.",
 )
 @click.option("--all", "every", is_flag=True, help="Also what is superseded or withdrawn.")
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(0), help="How many; 0 is all.")
+@click.option(
+    "--limit", metavar="N", default=20, show_default=True, type=click.IntRange(0), help="How many; 0 is all."
+)
 @options.json_list
 def recall_command(
     query: tuple[str, ...],

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli import access, options
+from holdfast.cli.app import Family
 from holdfast.cli.drawing import moments
 from holdfast.cli.drawing.terminal import Line, clean, pad, print_list
 from holdfast.errors import NotFound
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from holdfast.views.learning import CandidateStats
 
 
-@click.group("router")
+@click.group("router", cls=Family)
 def router_command() -> None:
     """Show how work ended with each model or agent, and how often each would be chosen now."""
 

@@ -12,6 +12,7 @@ from holdfast.cli import access, options
 from holdfast.cli.commands.backup import progress_shown
 from holdfast.cli.commands.listing import STYLES
 from holdfast.cli.drawing import moments
+from holdfast.cli.drawing.columns import LEAST, left_out
 from holdfast.cli.drawing.terminal import Line, Piece, cells, clean, fit, out, pad, say
 from holdfast.cli.selection import complete_any_status, read_any_statuses, read_since
 from holdfast.errors import NotFound
@@ -75,7 +76,9 @@ def _read_words(_: click.Context, __: click.Parameter, values: tuple[str, ...]) 
 )
 @click.option("--since", callback=read_since, metavar="TIME", help="Only what changed since then.")
 @click.option("--withdrawn", is_flag=True, help="Also memory that was withdrawn or superseded.")
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="How many hits.")
+@click.option(
+    "--limit", metavar="N", default=20, show_default=True, type=click.IntRange(1), help="How many hits."
+)
 @click.option(
     "--after", default="", metavar="CURSOR", help="The next page: `after` of the one before (--json)."
 )
@@ -149,32 +152,40 @@ def _for_programs(hits: Sequence[SearchHit]) -> Iterator[Line]:
 
 def _for_people(hits: Sequence[SearchHit]) -> Iterator[Line]:
     """A line for each hit, and one with the place of the words where that is not in it."""
-    width = out.width
+    width, indent = out.width, _FAMILY_WIDTH + 2
     ids = [clean(f"{hit.id} {hit.step}" if hit.step else hit.id) for hit in hits]
     room_for_ids = min(max(map(cells, ids)), max(width * 2 // 5, 12))
     states = [hit.kind if hit.family == "events" else hit.status for hit in hits]
     room_for_states = max(map(len, states))
     ages = [moments.ago(hit.at) for hit in hits]
     age = max(map(len, ages))
-    room = max(width - _FAMILY_WIDTH - room_for_ids - room_for_states - age - 8, 8)
+    room = width - _FAMILY_WIDTH - room_for_ids - room_for_states - age - 8
+    no_room = left_out(room, (age + 2, LEAST))  # without room for it, the title has a line of its own
+    if no_room == 1:
+        room += age + 2
+    elif no_room > 1:
+        room = max(width - indent, 20)
+        room_for_ids = min(room_for_ids, max(width - indent - 2 - room_for_states, 8))
     for hit, id, state, old in zip(hits, ids, states, ages, strict=True):
         title, title_marks, below = hit.title, hit.title_marks, hit.snippet
         if hit.step.startswith(title):  # it is there already
             fits = cells(clean(below)) <= room
             title, title_marks, below = (below, hit.snippet_marks, "") if fits else ("", (), below)
-        yield [
+        head: list[Piece] = [
             (_ONE_OF[hit.family].ljust(_FAMILY_WIDTH), "dim"),
             "  ",
             (pad(fit(id, room_for_ids), room_for_ids), "bold"),
             "  ",
             (state.replace("_", " ").ljust(room_for_states), _STYLES.get(state, "")),
-            "  ",
-            (old.rjust(age), "dim"),
-            "  ",
-            *_marked(title, title_marks, room),
+            (f"  {old.rjust(age)}" if no_room == 0 else "", "dim"),
         ]
+        if no_room < 2:
+            yield [*head, "  ", *_marked(title, title_marks, room)]
+        else:
+            yield head
+            if title:
+                yield [" " * indent, *_marked(title, title_marks, room)]
         if below not in title:
-            indent = _FAMILY_WIDTH + 2
             yield [" " * indent, *_marked(below, hit.snippet_marks, max(width - indent, 20))]
 
 

@@ -91,7 +91,7 @@ def show_command(
         events = detail.events() if with_events else []
         if as_json:
             shown = detail.to_json() | (
-                {"events": [_event(event) for event in events]} if with_events else {}
+                {"events": [event.to_json() for event in events]} if with_events else {}
             )
             out.json(shown | ({"children": _children(detail, depth)} if depth else {}))
             return
@@ -296,11 +296,6 @@ def _generation(event: LogEvent, events: Sequence[LogEvent]) -> str:
     last = next((one.data["key"] for one in reversed(kept) if one.data.get("key")), "")
     after = f" (after {last})" if last else ""
     return f"to version {data['version']}{after}, generation {data['generation']}"
-
-
-def _event(event: LogEvent) -> dict[str, Any]:
-    """Of a run that is known."""
-    return {name: value for name, value in event.to_json().items() if name != "run"}
 
 
 def _since(detail: RunDetail) -> Iterator[Piece]:

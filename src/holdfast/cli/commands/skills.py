@@ -5,14 +5,14 @@ from __future__ import annotations
 import click
 
 from holdfast.cli import access, options
-from holdfast.cli.app import home
+from holdfast.cli.app import Family, home
 from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.rows import row, rows
 from holdfast.cli.drawing.terminal import clean, out, pad, say, split
 from holdfast.errors import BadInput, NotFound
 
 
-@click.group("skills")
+@click.group("skills", cls=Family)
 def skills_command() -> None:
     """List, show and check the skills of the project: folders with a SKILL.md.
 

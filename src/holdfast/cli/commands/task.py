@@ -76,7 +76,9 @@ def _print(tasks: list[Task], as_json: bool, none: str) -> None:
 @click.option("--session", metavar="SESSION", help="Only tasks of this session.")
 @click.option("--archived", is_flag=True, help="Archived tasks too.")
 @click.option("--all", "everything", is_flag=True, help="Completed tasks too, and however many there are.")
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(0), help="How many; 0 is all.")
+@click.option(
+    "--limit", metavar="N", default=50, show_default=True, type=click.IntRange(0), help="How many; 0 is all."
+)
 @options.json_list
 def list_tasks(
     status: tuple[str, ...],
@@ -109,7 +111,9 @@ def list_tasks(
 @task_command.command("ready")
 @click.option("--claim", is_flag=True, help="Claim the first of them, and show it.")
 @click.option("--label", metavar="LABEL", help="Only tasks with this label.")
-@click.option("--limit", default=50, show_default=True, type=click.IntRange(0), help="How many; 0 is all.")
+@click.option(
+    "--limit", metavar="N", default=50, show_default=True, type=click.IntRange(0), help="How many; 0 is all."
+)
 @click.option(
     "--json", "as_json", is_flag=True, help="Print a JSON list; with --claim, a JSON object or null."
 )

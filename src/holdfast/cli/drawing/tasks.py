@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from holdfast.cli.drawing import moments
+from holdfast.cli.drawing.columns import left_out
 from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.rows import block, row, rows
 from holdfast.cli.drawing.terminal import Line, Piece, cells, clean, fit, out, typed
@@ -22,6 +23,7 @@ _URGENT = {0: "red", 1: "yellow"}
 
 
 _NUMBER = 4
+_NARROWEST = 8
 
 
 def short(id: str) -> str:
@@ -46,34 +48,52 @@ def _for_programs(tasks: Sequence[Task]) -> Iterator[Line]:
         yield "  ".join([*(line[n].ljust(widths[n]) for n in range(last)), line[last]])
 
 
+class _Columns(NamedTuple):
+    """How wide the columns of a list are; `age` is 0 where there is no room for it, and `has_id` false: the
+    number stays, and names the task as well."""
+
+    number: int
+    state: int
+    age: int
+    has_id: bool
+    room: int
+
+    @classmethod
+    def of(cls, tasks: Sequence[Task]) -> Self:
+        state = max(len(_state(task)) for task in tasks)
+        age = max(len(moments.ago(task.updated_at)) for task in tasks)
+        number = max(_NUMBER, *(len(f"#{task.number}") for task in tasks))
+        room = out.width - (SHORT + 1) - (number + 2) - (state + 2) - 4 - (age + 2)
+        out_of_it = left_out(room, (age + 2, SHORT + 1))
+        room += (age + 2 if out_of_it > 0 else 0) + (SHORT + 1 if out_of_it > 1 else 0)
+        return cls(number, state, age if out_of_it == 0 else 0, out_of_it < 2, max(room, _NARROWEST))
+
+
 def _for_people(tasks: Sequence[Task]) -> Iterator[Line]:
-    ages = [moments.ago(task.updated_at) for task in tasks]
-    states = [_state(task) for task in tasks]
-    age, state = max(map(len, ages)), max(map(len, states))
-    room = max(out.width - SHORT - state - age - 10, 12)
-    for task, old, said in zip(tasks, ages, states, strict=True):
-        yield line_of(task, said.ljust(state), old.rjust(age), room)
+    if tasks:
+        columns = _Columns.of(tasks)
+        for task in tasks:
+            yield _line(task, columns)
 
 
-def line_of(task: Task, state: str, age: str, room: int, indent: str = "") -> Line:
-    """One task in one line; `room` is what its name and remarks may take."""
-    number = f"#{task.number}".ljust(_NUMBER)
-    room -= len(number) + 1
-    name = fit(clean(task.name), max(room - len(indent), 8))
+def _line(task: Task, columns: _Columns, indent: str = "") -> Line:
+    """One task in one line."""
+    state = _state(task).ljust(columns.state)
+    age = f"{moments.ago(task.updated_at).rjust(columns.age)}  " if columns.age else ""
+    name = fit(clean(task.name), max(columns.room - len(indent), _NARROWEST))
     pieces: list[Piece] = [
-        (short(task.id), "bold"),
-        (f" {number}", "dim"),
+        (f"{short(task.id)} " if columns.has_id else "", "bold"),
+        (f"#{task.number}".ljust(columns.number), "dim"),
         "  ",
         (state, "yellow" if task.blocked else STYLES[task.status]),
         "  ",
         (f"P{task.priority}", _URGENT.get(task.priority, "dim")),
         "  ",
         (age, "dim"),
-        "  ",
         indent,
         name,
     ]
-    left = room - len(indent) - cells(name) - 2
+    left = columns.room - len(indent) - cells(name) - 2
     remark = _remark(task)
     if remark and left > 6:
         pieces.append((f"  {fit(clean(remark), left)}", "dim"))
@@ -183,14 +203,11 @@ _ORDER = list(_RELATIONS)
 
 def tree(nodes: Sequence[TaskNode]) -> Iterator[Line]:
     """A task and its parts, each indented below what it is a part of."""
-    states = [_state(node.task) for node in nodes]
-    ages = [moments.ago(node.task.updated_at) for node in nodes]
-    state, age = max(map(len, states)), max(map(len, ages))
-    room = max(out.width - SHORT - state - age - 10, 12)
-    for node, said, old in zip(nodes, states, ages, strict=True):
+    columns = _Columns.of([node.task for node in nodes])
+    for node in nodes:
         indent = "  " * node.depth
         if out.is_terminal:
-            yield line_of(node.task, said.ljust(state), old.rjust(age), room, indent)
+            yield _line(node.task, columns, indent)
         else:
             yield f"{indent}{node.task.id}  {node.task.status}  {clean(node.task.name)}"
 
