@@ -134,7 +134,7 @@ def _file(place: Place) -> Iterator[Check]:
     if not known.problems:
         for kept, count in wiring.kept_journals(place).items():
             way = quoted(Way("repair", arguments={"from": str(kept)}))
-            events = f"{_many(count, 'event')} that the store does not have"
+            events = f"{counted(count, 'event')} that the store does not have"
             yield Check(
                 "journal", "note", f"{kept} was kept aside with {events}; {way} brings back what it has"
             )
