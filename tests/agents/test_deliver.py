@@ -771,6 +771,36 @@ def test_rewind_to_after_planning(desk: Callable[..., Desk]) -> None:
     assert at.hf.tasks.get(task.id).status == "completed"
 
 
+def test_a_rewind_that_was_undone_can_be_done_again(desk: Callable[..., Desk]) -> None:
+    """An undo is no change of another: the task moves with each rewind, also after an undo of the undo, and
+    with a rewind after a rewind. What a person has edited meanwhile stays."""
+    at = desk()
+    at.deliver(yes=True)
+    at.result()
+    (task,) = at.hf.tasks.list()
+
+    def status() -> str:
+        return str(at.hf.tasks.get(task.id).status)
+
+    for _ in range(2):
+        done = at.hf.rewind("d", to="after_planning")
+        assert (done.tasks.kept, status()) == ((), "in_progress")
+        undone = at.hf.undo()
+        assert (undone.tasks.kept, status()) == ((), "completed")
+    again = at.hf.undo(undone.operation)
+    assert (again.tasks.kept, status()) == ((), "in_progress")
+    assert at.hf.undo(again.operation).tasks.kept == () and status() == "completed"
+    first = at.hf.rewind("d", to="after_implementation")
+    second = at.hf.rewind("d", to="workflow_start")
+    assert (second.tasks.kept, status()) == ((), "in_progress")
+    for done in (second, first):
+        assert at.hf.undo(done.operation).tasks.kept == ()
+    assert status() == "completed"
+    at.hf.tasks.edit(task.id, priority=0)
+    done = at.hf.rewind("d", to="after_planning")
+    assert [one.id for one in done.tasks.kept] == [task.id] and status() == "completed"
+
+
 # What is refused
 
 
