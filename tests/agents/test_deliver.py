@@ -19,7 +19,16 @@ from holdfast.agents import tools
 from holdfast.agents.deliver.policies import Policy
 from holdfast.agents.deliver.stages import CHECKPOINTS, STAGES
 from holdfast.agents.protocol import Job, Outcome
-from holdfast.errors import BadInput, BadRunId, GateError, NotDelivered, NotFound, RunDeleted, RunExists
+from holdfast.errors import (
+    BadInput,
+    BadRunId,
+    GateError,
+    NotDelivered,
+    NotFound,
+    ProgramNotFound,
+    RunDeleted,
+    RunExists,
+)
 
 PATIENCE_S = 60
 GOAL = "Let app.py say hello"
@@ -812,6 +821,8 @@ def test_a_rewind_that_was_undone_can_be_done_again(desk: Callable[..., Desk]) -
         ("x", {"checks": ["'"]}),
         ("x", {"rounds": -1}),
         ("x", {"checks": "make"}),
+        ("x", {"checks": ["true", "nosuchprog --fast"]}),
+        ("x", {"checks": ["/nosuch/prog"]}),
         ("x", {"run_id": "a b"}),
         ("x", {"run_id": "ok", "budget": "nosuch", "max_usd": Decimal(1)}),
         ("x", {"run_id": "ok", "budget": "no such"}),
@@ -825,6 +836,17 @@ def test_bad_input(desk: Callable[..., Desk], goal: str, options: dict[str, Any]
     with pytest.raises((BadInput, BadRunId, NotFound)):
         at.hf.deliver(goal, **options)
     assert at.hf.runs() == [] and at.hf.tasks.list() == [] and at.hf.budgets.list() == []
+
+
+def test_a_check_may_be_a_program_that_the_work_makes(desk: Callable[..., Desk]) -> None:
+    """A path in the workspace need not be there at the start; a name without a path must be."""
+    at = desk(
+        implement=lambda job: ({"check.sh": "#!/bin/sh\n", SHELL: f"chmod +x {at.root}/check.sh"}, ""),
+    )
+    at.deliver(yes=True, checks=[f"{at.root}/check.sh"])
+    assert at.result()["verified"] is True
+    with pytest.raises(ProgramNotFound, match=r"no program 'check.sh' on the PATH, which the check"):
+        at.hf.deliver(GOAL, checks=["check.sh"])
 
 
 def test_what_is_refused_claims_no_task(desk: Callable[..., Desk]) -> None:
