@@ -35,6 +35,8 @@ def test_a_fan_out_reaches_the_limit(cli: Any) -> None:
     assert "`holdfast budget raise team --usd 0.05`" in stopped.err
     assert cli("list", "--json").json()[0]["status"] == "paused"
     assert cli("resume", "x", code=7).err.count("budget team is reached") == 1
+    shown = cli("show", "x").out
+    assert shown.index("holdfast budget raise team --usd 0.05") < shown.index("holdfast resume x  ")
     cli("budget", "raise", "team", "--usd", "1")
     assert cli("resume", "x").out == "45\n"
     assert cli.notes() == {f"ask {n}": 1 for n in range(10)}

@@ -14,12 +14,21 @@ from typing import Any
 
 import pytest
 
-from holdfast import Holdfast
+from holdfast import Holdfast, command
 from holdfast.agents import tools
 from holdfast.agents.deliver.policies import Policy
 from holdfast.agents.deliver.stages import CHECKPOINTS, STAGES
 from holdfast.agents.protocol import Job, Outcome
-from holdfast.errors import BadInput, BadRunId, GateError, NotDelivered, NotFound, RunDeleted, RunExists
+from holdfast.errors import (
+    BadInput,
+    BadRunId,
+    GateError,
+    NotDelivered,
+    NotFound,
+    ProgramNotFound,
+    RunDeleted,
+    RunExists,
+)
 
 PATIENCE_S = 60
 GOAL = "Let app.py say hello"
@@ -27,6 +36,9 @@ APPROVED = "looks right\nVERDICT: APPROVED"
 CHECK = 'python3 -c "import app; assert app.TEXT"'
 
 WORDS = ("made", "shown")
+SHELL = "$"
+"""In place of a path: the text is a command line."""
+COMMIT = "git -c user.name=t -c user.email=t@example.invalid commit -qam sly"
 
 Work = Callable[[Job], tuple[dict[str, str], str]]
 """A job → the files that are written, and the answer."""
@@ -65,7 +77,10 @@ class Agent:
         self._agents.jobs.append(job)
         writes, answer = self._agents._work[job.kind](job)
         for path, text in writes.items():
-            await tools.write.aio(path, text)
+            if path == SHELL:
+                await command.aio(["sh", "-ec", text], effect="workspace")
+            else:
+                await tools.write.aio(path, text)
         return Outcome(text=answer)
 
 
@@ -78,7 +93,7 @@ class Desk:
         (self.root / "app.py").write_text('TEXT = ""\n')
         (self.root / "other.txt").write_text("other\n")
         (self.root / ".gitignore").write_text("__pycache__/\n")
-        for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+        for words in (["init", "-qb", "master"], ["add", "."], ["commit", "-qm", "first"]):
             who = ["-c", "user.name=t", "-c", "user.email=t@example.invalid"]
             subprocess.run(["git", *who, *words], cwd=self.root, check=True)
         self.agents = agents
@@ -129,6 +144,10 @@ class Desk:
 
     def stages(self) -> list[str]:
         return [one.stage for one in self.hf.get("d").deliver.log]
+
+    def git(self, *words: str) -> str:
+        done = subprocess.run(["git", *words], cwd=self.root, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
 
     def text(self, path: str = "app.py") -> str:
         return (self.root / path).read_text()
@@ -611,6 +630,58 @@ def test_a_reviewer_that_changes_files(desk: Callable[..., Desk]) -> None:
     assert record is not None and record.review["rolled_back"] == ["app.py"]
 
 
+def test_a_planner_that_commits(desk: Callable[..., Desk]) -> None:
+    """Files and branch are rolled back, the gate and the record name both, and no policy decides it."""
+    at = desk()
+    first = at.git("rev-parse", "HEAD")
+    plan = {SHELL: f"cd {at.root}; echo sly > app.py; {COMMIT}; git branch made"}
+    at.agents._work["plan"] = lambda job: (plan, "1. change app.py")
+    at.deliver(policies=[Policy(name="all", stages=("plan",))])
+    shown = at.gate().shown
+    assert "the planner changed files, which was rolled back: app.py" in shown
+    moved = re.findall(r"the planner changed the repository: (\S+) (\S+), which was rolled back", shown)
+    assert [name for name, _ in moved] == ["made", "master"]
+    assert moved[1][1].startswith(f"{first[:12]}..")
+    record = at.hf.get("d").deliver
+    assert record is not None and len(record.plan["commits"]) == 2
+    assert (at.git("rev-parse", "HEAD"), at.git("status", "--porcelain")) == (first, "")
+    assert at.git("branch", "--format=%(refname:short)") == "master"
+    kept = re.findall(r"kept under (refs/holdfast/\S+)", shown)
+    tips = at.git("for-each-ref", "--format=%(contents:subject)", kept[0]).split()
+    assert tips == ["sly", "sly"]
+
+
+def test_a_reviewer_that_commits_what_the_developer_did(desk: Callable[..., Desk]) -> None:
+    """The files are as they were approved, and the branch is where it was; the record names the commit."""
+    at = desk()
+    first = at.git("rev-parse", "HEAD")
+    at.agents._work["review"] = lambda job: ({SHELL: f"cd {at.root}; {COMMIT}"}, APPROVED)
+    at.deliver(yes=True)
+    assert at.result()["verified"] is True
+    record = at.hf.get("d").deliver
+    assert record is not None and record.review["rolled_back"] == []
+    (line,) = record.review["commits"]
+    assert line.startswith(f"master {first[:12]}..") and "which was rolled back; kept under" in line
+    assert (at.git("rev-parse", "HEAD"), at.text()) == (first, 'TEXT = "hello"\n')
+    assert at.git("status", "--porcelain") == "M app.py"
+
+
+def test_commits_of_a_planner_that_were_pushed_stay_and_are_named(desk: Callable[..., Desk]) -> None:
+    """The gate says where the branch was and why it stays; the files are rolled back all the same."""
+    at = desk()
+    first = at.git("rev-parse", "HEAD")
+    at.git("init", "-q", "--bare", "../remote")
+    at.git("remote", "add", "origin", "../remote")
+    plan = {SHELL: f"cd {at.root}; echo sly > app.py; {COMMIT}; git push -q origin master"}
+    at.agents._work["plan"] = lambda job: (plan, "1. change app.py")
+    at.deliver()
+    shown = at.gate().shown
+    last = at.git("rev-parse", "HEAD")
+    assert last != first and at.text() == 'TEXT = ""\n'
+    assert f"the planner changed the repository: master {first[:12]}..{last[:12]}, which stays: " in shown
+    assert f"`git reset --soft {first[:12]}` takes it back" in shown
+
+
 # Policies
 
 
@@ -709,6 +780,36 @@ def test_rewind_to_after_planning(desk: Callable[..., Desk]) -> None:
     assert at.hf.tasks.get(task.id).status == "completed"
 
 
+def test_a_rewind_that_was_undone_can_be_done_again(desk: Callable[..., Desk]) -> None:
+    """An undo is no change of another: the task moves with each rewind, also after an undo of the undo, and
+    with a rewind after a rewind. What a person has edited meanwhile stays."""
+    at = desk()
+    at.deliver(yes=True)
+    at.result()
+    (task,) = at.hf.tasks.list()
+
+    def status() -> str:
+        return str(at.hf.tasks.get(task.id).status)
+
+    for _ in range(2):
+        done = at.hf.rewind("d", to="after_planning")
+        assert (done.tasks.kept, status()) == ((), "in_progress")
+        undone = at.hf.undo()
+        assert (undone.tasks.kept, status()) == ((), "completed")
+    again = at.hf.undo(undone.operation)
+    assert (again.tasks.kept, status()) == ((), "in_progress")
+    assert at.hf.undo(again.operation).tasks.kept == () and status() == "completed"
+    first = at.hf.rewind("d", to="after_implementation")
+    second = at.hf.rewind("d", to="workflow_start")
+    assert (second.tasks.kept, status()) == ((), "in_progress")
+    for done in (second, first):
+        assert at.hf.undo(done.operation).tasks.kept == ()
+    assert status() == "completed"
+    at.hf.tasks.edit(task.id, priority=0)
+    done = at.hf.rewind("d", to="after_planning")
+    assert [one.id for one in done.tasks.kept] == [task.id] and status() == "completed"
+
+
 # What is refused
 
 
@@ -720,6 +821,8 @@ def test_rewind_to_after_planning(desk: Callable[..., Desk]) -> None:
         ("x", {"checks": ["'"]}),
         ("x", {"rounds": -1}),
         ("x", {"checks": "make"}),
+        ("x", {"checks": ["true", "nosuchprog --fast"]}),
+        ("x", {"checks": ["/nosuch/prog"]}),
         ("x", {"run_id": "a b"}),
         ("x", {"run_id": "ok", "budget": "nosuch", "max_usd": Decimal(1)}),
         ("x", {"run_id": "ok", "budget": "no such"}),
@@ -733,6 +836,17 @@ def test_bad_input(desk: Callable[..., Desk], goal: str, options: dict[str, Any]
     with pytest.raises((BadInput, BadRunId, NotFound)):
         at.hf.deliver(goal, **options)
     assert at.hf.runs() == [] and at.hf.tasks.list() == [] and at.hf.budgets.list() == []
+
+
+def test_a_check_may_be_a_program_that_the_work_makes(desk: Callable[..., Desk]) -> None:
+    """A path in the workspace need not be there at the start; a name without a path must be."""
+    at = desk(
+        implement=lambda job: ({"check.sh": "#!/bin/sh\n", SHELL: f"chmod +x {at.root}/check.sh"}, ""),
+    )
+    at.deliver(yes=True, checks=[f"{at.root}/check.sh"])
+    assert at.result()["verified"] is True
+    with pytest.raises(ProgramNotFound, match=r"no program 'check.sh' on the PATH, which the check"):
+        at.hf.deliver(GOAL, checks=["check.sh"])
 
 
 def test_what_is_refused_claims_no_task(desk: Callable[..., Desk]) -> None:

@@ -953,6 +953,10 @@ def test_the_budget_of_a_plan_is_there_when_it_refuses_the_first_step(hf: Any) -
         hf.with_id("x").with_budget("team").run(plans.run_plan, plan, {})
     found = hf.budgets.get("run:x")
     assert (found.parent, found.limits) == ("team", Amounts(steps=0))
+    assert [one.shell() for one in hf.get("x").ways()] == [
+        "holdfast budget raise run:x --steps 1",
+        "holdfast resume x",
+    ]
     hf.budgets.raise_("run:x", steps=5)
     with pytest.raises(BudgetReached, match="budget team is reached"):
         hf.resume("x").result()

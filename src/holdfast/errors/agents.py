@@ -75,7 +75,7 @@ class BudgetReached(RunPaused):
         super().__init__(
             run_id,
             f"budget {budget} is reached: {step} needs {needs}; of its {limit}, {spent} are spent and "
-            f"{reserved} reserved; {quoted(self._raise(budget, self.short))} raises it",
+            f"{reserved} reserved; {quoted(self.raise_(budget, self.short))} raises it",
         )
 
     def of_parent(self, run_id: str) -> BudgetReached:
@@ -86,13 +86,14 @@ class BudgetReached(RunPaused):
         )  # fmt: skip
 
     @staticmethod
-    def _raise(budget: str, short: Mapping[str, str | int | None]) -> Way:
+    def raise_(budget: str, short: Mapping[str, str | int | None]) -> Way:
+        """The command that raises a budget by as much as it is short of."""
         more = {unit: amount if Decimal(amount or 0) else VALUE for unit, amount in short.items()}
         return Way("budget raise", "", {"name": budget, **more}, "raises the budget")
 
     @property
     def ways(self) -> tuple[Way, ...]:
-        return (Way("resume", self.run_id, {}, "continues"), self._raise(self.budget, self.short))
+        return (Way("resume", self.run_id, {}, "continues"), self.raise_(self.budget, self.short))
 
 
 class NotDelivered(HoldfastError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -167,13 +168,16 @@ class CancelRun(Command, frozen=True, gc=False):
 
 
 class PauseRun(Command, frozen=True, gc=False):
-    """Let the run stop where it is. `live` and `seen_at` as in `CancelRun`."""
+    """Let the run stop where it is. `live` and `seen_at` as in `CancelRun`, `budget` and `short` as in the
+    event."""
 
     run_id: str
     reason: str = ""
     by: str = ""
     live: bool = False
     seen_at: int = 0
+    budget: str = ""
+    short: Mapping[str, str | int | None] = {}
 
 
 class RewindRun(Command, frozen=True, gc=False):

@@ -230,7 +230,7 @@ def _pause_run(state: RunState, command: c.PauseRun) -> Sequence[e.Event]:
         return []
     if state.owner and command.live:
         return [] if state.pause else [e.PauseRequested(command.reason, command.by)]
-    return [e.RunPaused(command.reason, command.by, command.seen_at)]
+    return [_copied(e.RunPaused, command)]
 
 
 def _not_ended(state: RunState, run_id: str, what: str) -> None:

@@ -1,13 +1,14 @@
 """The effects of an operation on tasks: it restores those that a rewound part of a run changed.
 
-A task is restored to what it is without the events of that part, if one of them is its last event. One that
-someone else changed since is kept and named. A task that the part created is archived. Undoing an operation
-restores each task that it changed, if no other has changed it since.
+A task is restored to what it is without the events of that part, if one of them is its last event; an
+operation that was undone does not count. One that someone else changed since is kept and named. A task that
+the part created is archived. Undoing an operation restores each task that it changed, if no other has changed
+it since.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import NamedTuple
 
 from holdfast.kernel import events as e
@@ -97,14 +98,18 @@ class TaskReversal:
 
     def _look(self, task: str, recorded: list[Recorded], undone: e.TaskMove | None) -> None:
         """Find what becomes of one task."""
-        counting = [one for one in recorded if not self._is_gone(one.event)]
         now = t.fold(recorded)
-        if now is None or (undone is None and len(counting) == len(recorded)):
+        standing = recorded if undone is not None else _standing(recorded)
+        counting = [one for one in standing if not self._is_gone(one.event)]
+        if now is None or (undone is None and len(counting) == len(standing)):
             return
         self._versions.append((task, now.version))
-        if undone is not None and counting and task_stands(counting[-1], undone, self._kin):
+        stands = undone is not None and any(
+            task_stands(one, undone, self._kin) for one in _same_as_last(counting, recorded)
+        )
+        if undone is not None and stands:
             self._moves.append(_Move(task, now, t.at_version(recorded, undone.before)))
-        elif undone is None and recorded[-1] not in counting:
+        elif undone is None and standing[-1] not in counting:
             self._moves.append(_Move(task, now, t.fold(counting)))
         else:
             self._kept.append(PartKept(task, now.fields.name, f"changed by {_who(now.last)} since"))
@@ -112,6 +117,39 @@ class TaskReversal:
     def _is_gone(self, event: e.Event) -> bool:
         author: Author = getattr(event, "author", NOBODY)
         return self._gone is not None and self._gone(author)
+
+
+def _standing(recorded: Sequence[Recorded]) -> list[Recorded]:
+    """The events that the task as it is now is made of. A reversal that restored an earlier version leaves
+    those of that version: neither it nor what it reversed is a change that stands."""
+    made_of: dict[int, list[Recorded]] = {}
+    found: list[Recorded] = []
+    for one in recorded:
+        event = one.event
+        earlier = made_of.get(event.version) if isinstance(event, t.TaskReverted) else None
+        found = earlier if earlier is not None and _restores(one, recorded) else [*found, one]
+        made_of[one.version] = found
+    return found
+
+
+def _same_as_last(counting: Sequence[Recorded], recorded: Sequence[Recorded]) -> Iterator[Recorded]:
+    """The last event, and while that restored an earlier version, the event of that version."""
+    by_version = {one.version: one for one in recorded}
+    one = counting[-1] if counting else None
+    while one is not None:
+        yield one
+        event = one.event
+        if not isinstance(event, t.TaskReverted) or not _restores(one, recorded):
+            return
+        one = by_version.get(event.version)
+
+
+def _restores(one: Recorded, recorded: Sequence[Recorded]) -> bool:
+    """Whether a reversal restored exactly what the task was at its version: a rewind leaves out changes of
+    its run that lie before the last one that counts."""
+    assert isinstance(one.event, t.TaskReverted)
+    then = t.at_version(recorded, one.event.version)
+    return then is not None and t.revert(then, "").fields == one.event.fields
 
 
 def task_stands(last: Recorded, move: e.TaskMove, kin: Set[str]) -> bool:

@@ -61,10 +61,11 @@ class DeliverRecord(View, frozen=True):
     """The record of a delivery. A part that has not been reached is empty.
 
     plan            `plan` (the text), `digest`, `files`, `round`, `snapshot` it was made on, `session`,
-                    `rolled_back`
+                    `rolled_back` (files), `commits`
     implementation  `text` of the developer, `files`, `lines`, `attempt`, `snapshot`, `session`
-    review          `verdict`, `text`, `session`, `rolled_back`
-    verification    `passed` (None: nothing could verify it), `checks`, `text` and `session` of the verifier
+    review          `verdict`, `text`, `session`, `rolled_back`, `commits`
+    verification    `passed` (None: nothing could verify it), `checks`, `text` and `session` of the verifier,
+                    `rolled_back`, `commits`
     retries         how often each was sent back
 
     `session` is the one that a CLI agent names in its output; empty if it names none.
@@ -87,13 +88,15 @@ class DeliverRecord(View, frozen=True):
         "task": "the task that it was started for, or null",
         "stage": "the stage that it is in",
         "plan": "the last plan: `plan` (its text), `digest`, `files` it names, `round`, `snapshot` it was "
-        "made on, `session` of the planner, `rolled_back` (files that it changed); null before there is one",
+        "made on, `session` of the planner, `rolled_back` (files that it changed), `commits` (a line for "
+        "each ref that it moved); null before there is one",
         "implementation": "the last one: `text` of the developer, `files`, `lines` added and removed, "
         "`attempt`, `snapshot`, `session`; or null",
         "review": "the last one: `verdict` (`approved` or `changes`), `text`, `session`, "
-        "`rolled_back`; or null",
+        "`rolled_back`, `commits`; or null",
         "verification": "the last one: `passed` (null: nothing could verify it), `checks` (each with "
-        "`command`, `exit_code`, `duration_s`, `output`), `text` and `session` of the verifier; or null",
+        "`command`, `exit_code`, `duration_s`, `output`), `text` and `session` of the verifier, "
+        "`rolled_back`, `commits`; or null",
         "approvals": "the decisions on plans and implementations, in their order",
         "retries": "how often `plan`, `implementation`, `review` and `verification` were sent back",
         "log": "the stages, in the order in which they were entered",

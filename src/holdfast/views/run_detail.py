@@ -296,6 +296,11 @@ class RunDetail(RunInfo, frozen=True, dict=True):
                 yield self._show_all(f"names {counted(len(gates) - _NAMED, 'more gate')}")
             yield self._resume("continues then, unless a live process does")
         elif self.status in ("cancelled", "paused"):
+            paused = self.state.paused
+            if paused is not None and paused.budget:
+                from holdfast.errors import BudgetReached
+
+                yield BudgetReached.raise_(paused.budget, paused.short)
             yield self._resume("continues")
         elif self.owner_pid:
             hangs = f"only if process {self.owner_pid} hangs"

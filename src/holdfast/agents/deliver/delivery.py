@@ -13,7 +13,7 @@ from holdfast.agents.deliver.bound_approval import Answer, Question, ask, diff_t
 from holdfast.agents.deliver.notes import note, remember_decision, task_id
 from holdfast.agents.deliver.options import DeliverOptions, Role
 from holdfast.agents.deliver.policies import decide
-from holdfast.agents.deliver.read_only import undo_writes
+from holdfast.agents.deliver.read_only import Undone, undo_writes
 from holdfast.agents.deliver.stages import Progress
 from holdfast.agents.deliver.verifying import CheckResult, changed_by_checks, find_checks, run_checks
 from holdfast.agents.protocol import Job, Outcome
@@ -46,6 +46,7 @@ class _Plan(NamedTuple):
     made_on: str
     round: int
     rolled_back: tuple[str, ...] = ()
+    commits: tuple[str, ...] = ()
 
 
 class _Judged(NamedTuple):
@@ -54,7 +55,7 @@ class _Judged(NamedTuple):
     text: str
     approved: bool
     session: str
-    undone: list[str]
+    undone: Undone
 
 
 def title_of(goal: str, options: DeliverOptions = DeliverOptions()) -> str:  # noqa: B008
@@ -122,11 +123,11 @@ class Delivery:
         outcome, undone = await self._read_only("planner", "plan", prompt, likely)
         number = self._sent_back["plan"] + 1
         files = words_of(outcome.text).files
-        plan = _Plan(outcome.text, files, made_on, number, tuple(undone))
+        plan = _Plan(outcome.text, files, made_on, number, tuple(undone.files), tuple(undone.commits))
         await checkpoint.aio(
             "after_planning",
             round=number, plan=plan.text, digest=_digest(plan.text), files=list(files), snapshot=made_on,
-            session=outcome.session, rolled_back=undone,
+            session=outcome.session, rolled_back=undone.files, commits=undone.commits,
         )  # fmt: skip
         return plan
 
@@ -138,8 +139,8 @@ class Delivery:
             return "\n\n".join(_plan_lines(plan, question, drifted))
 
         def policy() -> Automatic | None:
-            rolled_back = bool(plan.rolled_back)
-            return None if rolled_back else decide(self._options.policies, "plan", plan.files, None)
+            changed = plan.rolled_back or plan.commits
+            return None if changed else decide(self._options.policies, "plan", plan.files, None)
 
         answer = await ask("plan", f"the plan for: {title_of(self._goal)}", show, policy, drift)
         await self._decided("plan", answer, plan.text)
@@ -250,7 +251,7 @@ class Delivery:
         await checkpoint.aio(
             "after_review",
             verdict="approved" if judged.approved else "changes", text=judged.text, session=judged.session,
-            rolled_back=judged.undone,
+            rolled_back=judged.undone.files, commits=judged.undone.commits,
         )  # fmt: skip
         await note("review", judged.text)
         return "" if judged.approved else judged.text
@@ -260,15 +261,16 @@ class Delivery:
         lines = list(self._options.checks) or await find_checks.aio()
         results = await run_checks(lines, self._options.check_timeout_s)
         failed = [one for one in results if not one.passed]
-        text, session = "", ""
+        text, session, undone = "", "", Undone([], [])
         verdict: bool | None = not failed if results else None
         if not failed and self._options.verifier:
             prompt = prompts.to_verify(self._goal, diff_text(found, _MOST_PROMPT), results)
             judged = await self._judged("verifier", "verify", prompt)
-            text, session, verdict = judged.text, judged.session, judged.approved
+            text, session, verdict, undone = judged.text, judged.session, judged.approved, judged.undone
         await checkpoint.aio(
             "after_verification",
             passed=verdict, checks=msgspec.to_builtins(results), text=text, session=session,
+            rolled_back=undone.files, commits=undone.commits,
         )  # fmt: skip
         await note("verification", _verification(results, text))
         if verdict is not False:
@@ -279,10 +281,10 @@ class Delivery:
 
     async def _judged(self, role: Role, kind: str, prompt: str) -> _Judged:
         """The answer of a role that judges. One without a verdict is asked for."""
-        undone: list[str] = []
+        undone = Undone([], [])
         for _ in range(self._options.retries + 1):
             outcome, wrote = await self._read_only(role, kind, prompt)
-            undone += wrote
+            undone = Undone([*undone.files, *wrote.files], [*undone.commits, *wrote.commits])
             verdict = prompts.verdict(outcome.text)
             if verdict is not None:
                 return _Judged(outcome.text, verdict == "approved", outcome.session, undone)
@@ -294,12 +296,13 @@ class Delivery:
 
     async def _read_only(
         self, role: Role, kind: str, prompt: str, paths: Sequence[str] = ()
-    ) -> tuple[Outcome, list[str]]:
-        """The outcome of work that only reads, and the files of which it changed something all the same."""
+    ) -> tuple[Outcome, Undone]:
+        """The outcome of work that only reads, and what it changed all the same."""
         outcome, path = await self._work(role, kind, prompt, paths, changes_files=False)
         undone = await undo_writes(path)
-        if undone:
-            self._remarks.append(f"the {role} changed {_listed(undone)}, which was rolled back")
+        if undone.files:
+            self._remarks.append(f"the {role} changed {_listed(undone.files)}, which was rolled back")
+        self._remarks += [f"the {role} changed the repository: {one}" for one in undone.commits]
         return outcome, undone
 
     async def _work(
@@ -357,6 +360,7 @@ def _plan_lines(plan: _Plan, question: Question, drift: Sequence[FileDiff]) -> l
     found.append(f"files: {', '.join(plan.files) or 'none are named'}")
     if plan.rolled_back:
         found.append(f"the planner changed files, which was rolled back: {', '.join(plan.rolled_back)}")
+    found += [f"the planner changed the repository: {one}" for one in plan.commits]
     known = {one.path for one in question.changed}
     earlier = [one for one in drift if one.path not in known]
     if earlier:

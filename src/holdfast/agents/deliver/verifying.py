@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from holdfast.engine.execution.scope import Scope, current
 from holdfast.engine.primitives.command import command
 from holdfast.engine.primitives.snapshot import changes
 from holdfast.engine.primitives.step import step
-from holdfast.errors import BadInput, StepTimeout
+from holdfast.errors import BadInput, ProgramNotFound, StepTimeout
 from holdfast.plans.test_command import test_command
 from holdfast.shell_syntax import shell_syntax
 
@@ -59,6 +60,16 @@ def check_lines(lines: Sequence[str]) -> tuple[str, ...]:
                 f"no shell reads the check {line!r}, and {sign!r} needs one: {shlex.join(['sh', '-c', line])}"
             )
     return tuple(lines)
+
+
+def check_programs(lines: Sequence[str], root: Path | None) -> None:
+    """Raise `ProgramNotFound` for a program that is not there: nothing would be verified. A path in the
+    workspace, whose root is given, may be made by the work."""
+    for line in lines:
+        program = shlex.split(line)[0]
+        in_workspace = "/" in program and root is not None and Path(program).resolve().is_relative_to(root)
+        if not in_workspace and shutil.which(program) is None:
+            raise ProgramNotFound(program, f", which the check {line!r} names; --check names another")
 
 
 @step(name="find_checks")

@@ -26,6 +26,7 @@ def record_lines(record: DeliverRecord, *, whole: bool) -> Iterator[Line]:
     if record.plan:
         yield from rows("plan", f"round {record.plan['round']}, {_paths(record.plan['files'])}")
         yield from _text(record.plan["plan"], most)
+        yield from _undone("planner", record.plan)
     if record.implementation:
         made = record.implementation
         lines = "" if made["lines"] is None else f", {counted(made['lines'], 'line')}"
@@ -34,6 +35,7 @@ def record_lines(record: DeliverRecord, *, whole: bool) -> Iterator[Line]:
     if record.review:
         yield from rows("review", str(record.review["verdict"]))
         yield from _text(record.review["text"], most)
+        yield from _undone("reviewer", record.review)
     if record.verification:
         yield from _verification(record.verification, most)
     sent_back = [f"{name} {count}" for name, count in record.retries.items() if count]
@@ -50,6 +52,15 @@ def _verification(found: dict[str, Any], most: int | None) -> Iterator[Line]:
         if one["exit_code"] != 0:
             yield from _text(one["output"], most)
     yield from _text(found["text"], most)
+    yield from _undone("verifier", found)
+
+
+def _undone(role: str, found: dict[str, Any]) -> Iterator[Line]:
+    """What a role that only reads has changed all the same. Runs of earlier versions do not have it all."""
+    if files := found.get("rolled_back"):
+        yield row("", [clean(f"the {role} changed files, which was rolled back: {_paths(files)}")])
+    for one in found.get("commits", ()):
+        yield row("", [clean(f"the {role} changed the repository: {one}")])
 
 
 def _text(text: str, most: int | None) -> Iterator[Line]:

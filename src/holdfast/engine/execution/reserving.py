@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from holdfast.engine.execution.call import Call, InStore, Outcome, Request
 from holdfast.engine.execution.control import Control
-from holdfast.errors import BadInput, RunPaused, StoreError
+from holdfast.errors import BadInput, BudgetReached, RunPaused, StoreError
 from holdfast.kernel import commands as c
 from holdfast.kernel.amounts import Amounts, check_name
 from holdfast.kernel.budget import DEFAULT
@@ -88,10 +88,17 @@ def reserve(call: Call) -> Generator[Request, Outcome | None, tuple[Outcome | No
         call.limited = getattr(answer.value, "limited", True)
         return None, Held(governor, answer.value, 1 if past is None else past.attempt + 1)
     if isinstance(error, RunPaused):
-        raise run.stop(Control(error, [c.PauseRun(run.id, error.reason, error.by)]))
+        raise run.stop(Control(error, [pause_command(run.id, error)]))
     if isinstance(error, StoreError):
         raise run.lose(error) from None
     return Outcome(None, error), None
+
+
+def pause_command(run_id: str, error: RunPaused) -> c.PauseRun:
+    """The command that pauses the run with the reason of the refusal, and names the budget that refused."""
+    if isinstance(error, BudgetReached):
+        return c.PauseRun(run_id, error.reason, error.by, budget=error.budget, short=error.short)
+    return c.PauseRun(run_id, error.reason, error.by)
 
 
 def settled(call: Call, held: Held, append: Append, *, begun: bool = True, cut_off: bool = False) -> Append:

@@ -26,6 +26,7 @@ from holdfast.engine.execution.call import Call, Spec
 from holdfast.engine.execution.control import Control
 from holdfast.engine.execution.notices import say_stopping
 from holdfast.engine.execution.parking import Parked, Wait
+from holdfast.engine.execution.reserving import pause_command
 from holdfast.engine.execution.scope import Scope, current
 from holdfast.engine.execution.thread_driver import drive
 from holdfast.engine.runs import code as codes
@@ -373,7 +374,7 @@ def _stop_parent(call: Call, error: HoldfastError) -> Control:
         reason = f"its child run {call.spec.child} does: {error.reason}"
         return run.stop(Control(NeedsAttention(run.id, reason), [c.AttendRun(error.code, reason, call.key)]))
     if isinstance(error, BudgetReached):
-        return run.stop(Control(error.of_parent(run.id), [c.PauseRun(run.id, error.reason, error.by)]))
+        return run.stop(Control(error.of_parent(run.id), [pause_command(run.id, error)]))
     if isinstance(error, RunPaused):
         return run.pause(f"its child run {call.spec.child} is paused", "")
     return run.stop(Control(error))

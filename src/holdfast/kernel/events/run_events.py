@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Literal
 
 import msgspec
@@ -121,11 +122,17 @@ class PauseRequested(Event, frozen=True, gc=False):
 
 
 class RunPaused(Event, frozen=True, gc=False):
-    """No process continues it before a person resumes it. `seen_at` as in `RunCancelled`."""
+    """No process continues it before a person resumes it. `seen_at` as in `RunCancelled`.
+
+    budget  the budget that stopped it; empty if none did
+    short   by how much that is short, by unit; 0 if it is not known
+    """
 
     reason: str = ""
     by: str = ""
     seen_at: int = 0
+    budget: str = ""
+    short: Mapping[str, str | int | None] = {}
 
 
 class SignalReceived(Event, frozen=True, gc=False):
