@@ -11,8 +11,8 @@ import click
 from holdfast.cli import access, options
 from holdfast.cli.app import Family
 from holdfast.cli.drawing import effects
-from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.terminal import Line, clean, out, show_warnings
+from holdfast.counts import counted
 from holdfast.ways import Way
 
 if TYPE_CHECKING:

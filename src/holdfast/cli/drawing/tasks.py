@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from holdfast.cli.drawing import moments
-from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.rows import block, row, rows
 from holdfast.cli.drawing.terminal import Line, Piece, cells, clean, fit, out, typed
+from holdfast.counts import counted
 
 if TYPE_CHECKING:
     from holdfast.views.task import Task, TaskClaim, TaskDetail, TaskEvent, TaskNode
