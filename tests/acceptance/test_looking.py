@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.picture import put_back
 from holdfast.cli.drawing.scopes import Folding
 from holdfast.cli.drawing.steps import Look, tree
 from holdfast.cli.drawing.terminal import cells
 from holdfast.clock import microseconds
+from holdfast.counts import counted
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.store.port import Append, new_event

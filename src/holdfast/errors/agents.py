@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
-from holdfast.counts import unit_for
 from holdfast.errors.base import HoldfastError, NotFound
 from holdfast.errors.runs import RunPaused
 from holdfast.ways import VALUE, Way, quoted
@@ -71,6 +70,8 @@ class BudgetReached(RunPaused):
         self.needed = needed
         self.step = step
         self.short = dict(short)
+        from holdfast.counts import unit_for  # every command loads this room, and few reach a limit
+
         needs = f"more {unit}" if needed is None else f"{needed} {unit_for(needed, unit)}"
         super().__init__(
             run_id,

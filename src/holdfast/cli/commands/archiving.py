@@ -11,9 +11,9 @@ import click
 
 from holdfast.cli import access, options
 from holdfast.cli.drawing import effects
-from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.terminal import Line, err, out
 from holdfast.cli.selection import read_since
+from holdfast.counts import counted
 
 if TYPE_CHECKING:
     from holdfast import Archive

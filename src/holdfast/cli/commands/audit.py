@@ -7,8 +7,8 @@ import click
 from holdfast.cli import access, options
 from holdfast.cli.app import Family
 from holdfast.cli.commands.backup import progress_shown
-from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.terminal import clean, out
+from holdfast.counts import counted
 from holdfast.errors import StoreError
 
 

@@ -11,8 +11,8 @@ import click
 from holdfast.cli import access, app, options
 from holdfast.cli.app import Family
 from holdfast.cli.drawing import moments
-from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.terminal import Line, Piece, clean, err, out, print_list, say
+from holdfast.counts import counted
 from holdfast.errors import BadInput
 from holdfast.facade import storeless
 from holdfast.handle import Holdfast

@@ -11,8 +11,8 @@ import click
 from holdfast.cli import access, options
 from holdfast.cli.app import Family
 from holdfast.cli.drawing import moments
-from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.terminal import Line, clean, out, pad, print_list, say
+from holdfast.counts import counted
 
 if TYPE_CHECKING:
     from holdfast.views.evidence import CommandCheck, EvidenceInfo, Verification

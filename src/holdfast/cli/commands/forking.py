@@ -10,9 +10,9 @@ import click
 
 from holdfast.cli import access, options
 from holdfast.cli.drawing import effects
-from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.step_names import counted_names, short_key
 from holdfast.cli.drawing.terminal import Line, Piece, clean, out
+from holdfast.counts import counted
 from holdfast.ways import Way
 
 if TYPE_CHECKING:

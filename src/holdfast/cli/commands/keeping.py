@@ -9,8 +9,8 @@ import click
 
 from holdfast.cli import access, options
 from holdfast.cli.drawing import effects
-from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.terminal import Line, out
+from holdfast.counts import counted
 from holdfast.sizes import amount
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from holdfast import settings, wiring
 from holdfast.cli import access, options
 from holdfast.cli.app import Family
 from holdfast.cli.drawing import effects
-from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.terminal import Line, clean, out, show_warnings
+from holdfast.counts import counted
 from holdfast.errors import NotFound
 from holdfast.handle import Holdfast
 from holdfast.ways import Way, quoted

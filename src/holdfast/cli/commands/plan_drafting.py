@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli import access, app, options
-from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.rows import rows
 from holdfast.cli.drawing.terminal import Line, clean, out, say, typed
 from holdfast.cli.foreground import Foreground
+from holdfast.counts import counted
 from holdfast.durable_file import create_file, replace_file
 from holdfast.errors import BadInput
 from holdfast.facade import storeless

@@ -12,10 +12,10 @@ from holdfast.cli.commands.plan_drafting import analyze_command, new_command
 from holdfast.cli.commands.plan_following import follow_plan
 from holdfast.cli.commands.running import Beginning, plan_inputs, run_plan_file
 from holdfast.cli.drawing import plan_faults, plan_graph
-from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.plan_progress import WIDEST, PlanStatuses
 from holdfast.cli.drawing.terminal import clean, complain, out, say
 from holdfast.cli.target import PLAN_SUFFIXES
+from holdfast.counts import counted
 from holdfast.errors import BadInput, NotFound
 
 

@@ -8,8 +8,8 @@ import click
 
 from holdfast.cli import access, app, options
 from holdfast.cli.commands.backup import progress_shown
-from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.terminal import clean, complain, out, say
+from holdfast.counts import counted
 from holdfast.errors import StoreError
 from holdfast.handle import Holdfast
 from holdfast.ways import Way, quoted

@@ -12,8 +12,8 @@ import click
 from holdfast import wiring
 from holdfast.cli import access, options
 from holdfast.cli.code_options import code_options, print_note
-from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.terminal import Line, clean, err, out, say, show_warnings
+from holdfast.counts import counted
 from holdfast.errors import NeedsAttention
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ import click
 from holdfast.cli import access, app
 from holdfast.cli.code_options import code_options, print_note
 from holdfast.cli.commands.listing import print_runs
-from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.moments import ago
 from holdfast.cli.drawing.progress import make_progress
 from holdfast.cli.drawing.terminal import clean, complain, out, say
 from holdfast.cli.ending import done
 from holdfast.cli.foreground import execute
 from holdfast.cli.options import quiet_option
+from holdfast.counts import counted
 from holdfast.errors import NotFound
 from holdfast.views.records import UNDONE
 from holdfast.ways import Way, quoted

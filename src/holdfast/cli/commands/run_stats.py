@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from holdfast.cli.commands.listing import STYLES
 from holdfast.cli.drawing import moments
-from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.figures import Figure, Table, figure_lines, used
 from holdfast.cli.drawing.terminal import Line, clean, typed
+from holdfast.counts import counted
 from holdfast.sizes import amount
 
 if TYPE_CHECKING:

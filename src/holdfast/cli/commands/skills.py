@@ -6,9 +6,9 @@ import click
 
 from holdfast.cli import access, options
 from holdfast.cli.app import Family, home
-from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.rows import row, rows
 from holdfast.cli.drawing.terminal import clean, out, pad, say, split
+from holdfast.counts import counted
 from holdfast.errors import BadInput, NotFound
 
 

@@ -11,10 +11,10 @@ import click
 from holdfast.cli import access, options
 from holdfast.cli.commands.listing import STYLES
 from holdfast.cli.drawing import moments
-from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.figures import Figure, Table, figure_lines, used
 from holdfast.cli.drawing.terminal import Line, out
 from holdfast.cli.selection import read_since
+from holdfast.counts import counted
 from holdfast.sizes import amount
 
 if TYPE_CHECKING:

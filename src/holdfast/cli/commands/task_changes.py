@@ -11,10 +11,10 @@ import click
 
 from holdfast.cli import access, options
 from holdfast.cli.commands.task import changing, print_task, task_command
-from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.tasks import short
 from holdfast.cli.drawing.terminal import clean, out, say
 from holdfast.cli.options import together
+from holdfast.counts import counted
 from holdfast.errors import BadInput
 from holdfast.views.task import LINK_KINDS, NOTE_KINDS
 

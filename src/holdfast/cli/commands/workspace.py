@@ -11,8 +11,8 @@ import click
 from holdfast.cli import access, app, options
 from holdfast.cli.app import Family
 from holdfast.cli.drawing import effects
-from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.terminal import Line, clean, out, show_warnings
+from holdfast.counts import counted
 from holdfast.facade import storeless
 from holdfast.sizes import amount
 from holdfast.ways import Way

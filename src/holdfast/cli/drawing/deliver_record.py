@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.rows import cut_lines, row, rows, width
 from holdfast.cli.drawing.terminal import Line, clean
+from holdfast.counts import counted
 
 if TYPE_CHECKING:
     from holdfast.views.deliver_record import DeliverRecord

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.terminal import Line, clean, out, typed, wrap
+from holdfast.counts import counted
 from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:

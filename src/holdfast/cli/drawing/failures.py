@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.rows import INDENT, row, rows
 from holdfast.cli.drawing.terminal import Line, clean, fit, out, split
+from holdfast.counts import counted
 from holdfast.package import ROOT
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli.drawing.counts import counted
 from holdfast.clock import microseconds
+from holdfast.counts import counted
 from holdfast.views.gate import decision_text
 from holdfast.views.records import StepInfo
 

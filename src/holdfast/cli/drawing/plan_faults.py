@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.terminal import Line, clean, complain, say
+from holdfast.counts import counted
 
 if TYPE_CHECKING:
     from holdfast.plans import Fault, Plan

@@ -15,9 +15,9 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.moments import duration
 from holdfast.cli.drawing.terminal import Line, Piece, cells, clean, fit, json_text, pad
+from holdfast.counts import counted
 
 if TYPE_CHECKING:
     from holdfast.plans import Plan, PlanStep

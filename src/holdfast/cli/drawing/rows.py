@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.terminal import Line, Piece, cells, clean, fit, out, split, wrap
+from holdfast.counts import counted
 
 INDENT = 10
 _WIDEST = 160

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from holdfast.cli.drawing import moments
 from holdfast.cli.drawing.columns import left_out
-from holdfast.cli.drawing.counts import counted
 from holdfast.cli.drawing.rows import block, row, rows
 from holdfast.cli.drawing.terminal import Line, Piece, cells, clean, fit, out, typed
+from holdfast.counts import counted
 
 if TYPE_CHECKING:
     from holdfast.views.task import Task, TaskClaim, TaskDetail, TaskEvent, TaskNode
