@@ -565,6 +565,37 @@ def test_a_deleted_task_leaves_no_text(project: Project, left: str) -> None:
     assert not [data for data in _contents(project.mirror) if b"secret" in data]
 
 
+def test_files_of_a_person_are_neither_removed_nor_renamed(project: Project) -> None:
+    """In the directories of a mirror, too: a deletion removes previous revisions that holdfast wrote, and a
+    store that begins there puts aside what another store wrote."""
+    with project.opened() as hf:
+        project.create(hf, "t1", "a plan")
+    with project.opened() as hf:
+        project.note(hf, "t1", "decision", "done")
+    theirs = [
+        "tasks/previous/notes.md",
+        "tasks/previous/sub/notes.md",
+        "tasks/todo.jsonl",
+        "runs/train.jsonl",
+    ]
+    for name in theirs:
+        (project.mirror / name).parent.mkdir(parents=True, exist_ok=True)
+        (project.mirror / name).write_text("a person's")
+    with project.opened() as hf:
+        hf.delete("t1")
+    (project.mirror / "mirror.json").unlink()
+    project.rebuild()
+    assert [(project.mirror / name).read_text() for name in theirs] == ["a person's"] * 4
+
+
+def test_an_emptied_journal_is_not_current(project: Project) -> None:
+    with project.opened() as hf:
+        project.create(hf, "t1", "a plan")
+    (project.mirror / "tasks/journal.jsonl").write_bytes(b"")
+    with project.opened() as hf:
+        assert [fault.path for fault in hf.mirror_status().faults] == ["tasks/journal.jsonl"]
+
+
 def test_an_archived_run_has_no_file(project: Project) -> None:
     """A run that leaves the log leaves the mirror, with its previous revision."""
     with project.opened() as hf:

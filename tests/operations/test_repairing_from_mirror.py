@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Holdfast, step, workflow
-from holdfast.errors import NotFound, RunArchived
+from holdfast.errors import NotFound, NotTrusted, RunArchived
 from holdfast.facade.storeless import doctor
 from holdfast.store.sqlite.store import SqliteStore
 
@@ -348,6 +348,31 @@ def test_a_store_that_is_gone_comes_back_from_the_mirror(project: Path) -> None:
     assert project_numbers() == {1: "first", 3: "last"}
     assert [one.name for one in doctor() if one.verdict == "bad"] == []
     assert Holdfast.repair_store(None).findings == ()
+
+
+def test_checks_of_a_store_from_a_mirror_need_trust(project: Path) -> None:
+    """The mirror's files may have come with the project: what they name is executed only if the user says
+    so."""
+    report = Holdfast.repair_store(None)
+    assert report.ways[-1].action == "trust"
+    with Holdfast() as hf:
+        home, task = hf.home, hf.tasks.create("build", checks=["true"]).id
+        with pytest.raises(NotTrusted):
+            hf.tasks.complete(task)
+    Holdfast.trust(home)
+    with Holdfast() as hf:
+        assert hf.tasks.complete(task).status == "completed"
+
+
+def test_a_journal_that_cannot_be_read_does_not_stop_doctor(home: Path, monkeypatch) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("holdfast.operations.repairing.lost_end.find_lost_end", refused)
+    monkeypatch.setattr("holdfast.operations.repairing.lost_end.read_ahead", refused)
+    with Holdfast(home) as hf:
+        hf.tasks.create("first")
+    assert [one.name for one in doctor(home) if one.verdict == "bad"] == []
 
 
 @pytest.mark.parametrize("how", ["copied", "checked out"])

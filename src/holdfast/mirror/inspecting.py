@@ -147,8 +147,10 @@ def _faults(
     for path, mark in expected.items():
         if path not in here:
             yield MirrorFault(path, "missing")
-        elif _mark(top, path) != mark and not logged.has(path, _read(top, path)):
-            yield MirrorFault(path, "edited")
+        elif _mark(top, path) != mark:
+            data = _read(top, path)
+            if len(data) < mark.size or not logged.has(path, data):
+                yield MirrorFault(path, "edited")
     if expected:
         for name in (session_file.CURRENT, memory_file.NAME):
             if f"{tracker_files.DIRECTORY}/{name}" not in here:

@@ -24,6 +24,8 @@ _ASIDE: Final = ".edited-"
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _LEFT_OVER = re.compile(re.escape(TEMPORARY) + "[0-9a-f]{16}")
+_LINES = re.compile(r"journal\.jsonl|\d{4}-\d{2}\.jsonl(\.zst)?")
+"""The names of files of lines: the journal, and a month of the history."""
 
 
 class Kept(str):
@@ -289,7 +291,7 @@ class MirrorDirectory:
         for name in self.names():
             if is_aside(name) or self.path / name in self._shared.written or is_known(name):
                 continue
-            if name == PREVIOUS or self._is_written(name):
+            if self._is_written(name) or (name == PREVIOUS and self._holds_only_written(name)):
                 self.keep_aside(name, "was not written by this store")
 
     def _is_written(self, name: str) -> bool:
@@ -297,7 +299,14 @@ class MirrorDirectory:
         if name.endswith((".json", sealed_text.SUFFIX)):
             here = self.read(name)
             return here is not None and sealed_text.state_of(name, here) == "own"
-        return name.endswith((".jsonl", ".jsonl.zst")) and self.status(name) is not None
+        return _LINES.fullmatch(name) is not None and self.status(name) is not None
+
+    def _holds_only_written(self, name: str) -> bool:
+        """Whether all that is in a directory was written by a store."""
+        if not self.has_directory(name):
+            return False
+        with self.within(name) as inside:
+            return all(inside._is_written(one) for one in inside.names())
 
     def forget(self) -> None:
         """After all files were written anew: remove the sealed files here that the log has no more, and all
@@ -312,7 +321,8 @@ class MirrorDirectory:
         if self.has_directory(PREVIOUS):
             with self.within(PREVIOUS) as previous:
                 for name in previous.names():
-                    previous._unlink(name)
+                    if previous._is_written(name):
+                        previous._unlink(name)
 
     def sweep(self) -> None:
         """Remove the temporary files of processes that were killed, here and in all directories below. Only

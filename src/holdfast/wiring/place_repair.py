@@ -14,7 +14,7 @@ from holdfast.ways import Way
 from holdfast.wiring.place import Place, had_store, may_have_store
 from holdfast.wiring.place_backups import backup_directory
 from holdfast.wiring.place_mirror import mirror_directory
-from holdfast.wiring.place_trust import is_own
+from holdfast.wiring.place_trust import is_own, note_rebuilt
 
 if TYPE_CHECKING:
     from holdfast.operations.repairing.lost_end import LostEnd
@@ -34,6 +34,8 @@ def repair_store(
     is_new = not may_have_store(place.home)
     sources = Sources(place.home, backup_directory(place), backup, _mirrored(place))
     report = repair(sources, at, dry_run=dry_run, progress=progress)
+    if is_new and report.kept is not None and any("journal" in copy for copy in report.taken):
+        note_rebuilt(place.home)
     if is_new and report.kept is not None and not is_own(place.home):
         trusts = Way("trust", "", {"directory": str(place.home)}, "allows the code and checks that it names")
         report = msgspec.structs.replace(report, ways=(*report.ways, trusts))
@@ -46,7 +48,10 @@ def lost_end(place: Place) -> LostEnd | None:
     from holdfast.operations.repairing.lost_end import find_lost_end
 
     mirror = _mirrored(place)
-    return None if mirror is None else find_lost_end(mirror, place.home / DATABASE)
+    try:
+        return None if mirror is None else find_lost_end(mirror, place.home / DATABASE)
+    except OSError:
+        return None  # a file of the mirror that cannot be read shows nothing
 
 
 def kept_journals(place: Place) -> dict[Path, int]:
@@ -57,7 +62,10 @@ def kept_journals(place: Place) -> dict[Path, int]:
     mirror = _mirrored(place)
     found = {}
     for path in mirror.kept_journals if mirror is not None else ():
-        ahead = read_ahead(path, path.stat().st_size, place.home / DATABASE)
+        try:
+            ahead = read_ahead(path, path.stat().st_size, place.home / DATABASE)
+        except OSError:
+            continue  # it cannot be read
         if ahead.events and ahead.is_related:
             found[path] = ahead.events
     return found

@@ -14,6 +14,9 @@ from holdfast.settings import Resolved, Settings
 from holdfast.ways import Way, quoted
 from holdfast.wiring.place import Place, may_have_store
 
+_REBUILT = "rebuilt"
+"""In a store's directory: a repair made it of a mirror's files."""
+
 
 def untrusted(root: Path, resolved: Resolved) -> list[str]:
     """Settings of the project's files that need trust and have none, each in words."""
@@ -164,7 +167,10 @@ def _danger(home: Path) -> str:
 
 
 def is_own(home: Path) -> bool:
-    """Whether the store is the user's own: it lies in the data home, or this user made or trusted it."""
+    """Whether the store is the user's own: it lies in the data home, or this user made or trusted it. One
+    that was rebuilt from a mirror's files must be trusted: they may have come with the project."""
+    if (home / _REBUILT).exists():
+        return _is_known(home, token_of(home))
     return _is_in_data_home(home) or _is_named(home) or _is_known(home, token_of(home))
 
 
@@ -204,6 +210,11 @@ def trust_store(home: Path) -> None:
     if not _is_known(home, token):
         token = set_token(database, renew=True)
     trust.trust(project.data_home(os.environ), "store", home, trust.store_content(token))
+
+
+def note_rebuilt(home: Path) -> None:
+    """Let a store that a repair has made of a mirror's files be one from elsewhere."""
+    (home / _REBUILT).touch(mode=0o600)
 
 
 def prove_own(home: Path) -> None:
