@@ -900,7 +900,7 @@ MUTANTS = (
         REVERSAL + "test_what_another_has_changed_since_is_kept_and_named",
         (
             "operations/task_reversal.py",
-            "        elif undone is None and recorded[-1] not in counting:\n",
+            "        elif undone is None and standing[-1] not in counting:\n",
             "        elif undone is None:\n",
         ),
     ),

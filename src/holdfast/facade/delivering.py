@@ -71,8 +71,7 @@ class Delivering(Executing):
         """
         if not goal.strip():
             raise BadInput("the goal is empty: describe in a sentence what is to be done")
-        from holdfast.agents.deliver import YES, DeliverOptions, deliver
-        from holdfast.agents.deliver.verifying import check_programs
+        from holdfast.agents.deliver import YES, DeliverOptions, deliver, verifying
         from holdfast.engine.execution.step_options import seconds
 
         wiring.refuse_untrusted_delivery(self._place)
@@ -98,7 +97,7 @@ class Delivering(Executing):
             workflow, args = _by_plan(plan, goal, options)
         elif is_new:
             self._find_agents(options)
-            check_programs(options.checks, self._to_write().files.root)
+            verifying.check_programs(options.checks, self._to_write().files.root)
         engine = self._to_write()
         # Whatever can be refused comes before the first write; of the writes, the claim comes first.
         run_id = run_id or engine.mint_id()
