@@ -34,7 +34,8 @@ def is_deeper(value: Any, levels: int = MAX_LEVELS) -> bool:
         layer = [one for one in layer if isinstance(one, dict | list)]
         if not layer:
             return False
-        layer = [inner for one in layer for inner in (one.values() if isinstance(one, dict) else one)]
+        inner = [part for one in layer for part in (one.values() if isinstance(one, dict) else one)]
+        layer = list({id(part): part for part in inner}.values())
     return True
 
 

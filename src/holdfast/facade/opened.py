@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, wraps
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from holdfast import wiring
 from holdfast.colour import refuse_in_loop
-from holdfast.errors import BadInput
+from holdfast.errors import BadInput, WrongColour
 from holdfast.facade.namespace import Namespace
 from holdfast.views.reader import Reader
 
@@ -72,6 +73,7 @@ class Opened:
         """The calls of `serve` that have not returned."""
         self._handed_over = False
         self._closed = False
+        self._pid = os.getpid()
         self._close_lock = threading.Lock()
         self._closed_by: int | None = None
         """The thread that is closing it."""
@@ -168,16 +170,30 @@ class Opened:
 
     def _close(self, *, interrupted: bool | None = None) -> None:
         """`interrupted`: as `Engine.close` has it. Who comes second returns when the first has closed it."""
-        if self._opened_engine is not None:
-            self._opened_engine.refuse_to_block_own_runs()
-        if self._closed_by == threading.get_ident():
-            return  # from a signal handler: what it has interrupted closes
+        if os.getpid() != self._pid:
+            self._close_lock = threading.Lock()  # the parent's may be held in a forked child
+        elif self._is_closed_for_caller():
+            return
         with self._close_lock:
             self._closed_by = threading.get_ident()
             try:
                 self._close_all(interrupted)
             finally:
                 self._closed_by = None
+
+    def _is_closed_for_caller(self) -> bool:
+        """Whether this call has nothing to wait for: a signal handler has interrupted the one that closes, or
+        the code of a run closes what is being closed. Otherwise `WrongColour` refuses the code of a run."""
+        if self._closed_by == threading.get_ident():
+            return True
+        try:
+            if self._opened_engine is not None:
+                self._opened_engine.refuse_to_block_own_runs()
+        except WrongColour:
+            if self._closed:
+                return True
+            raise
+        return False
 
     def _close_all(self, interrupted: bool | None) -> None:
         if self._handed_over:

@@ -82,12 +82,15 @@ def find(name: str) -> type:
     """The class of that name; raises CodeNotFound where there is none."""
     module_name, _, qualname = name.partition(":")
     actual = _module_of(module_name)
-    try:
-        module = importlib.import_module(actual)  # waits if another thread is loading it
-    except Exception as error:
-        why = f"importing {actual} failed with {type(error).__name__}: {error}"
-        raise CodeNotFound(name, why) from error
-    found = _look(module, qualname)
+    loaded = sys.modules.get(actual)
+    found = None if loaded is None else _look(loaded, qualname)
+    if found is None:
+        try:
+            module = importlib.import_module(actual)  # waits if another thread is loading it
+        except Exception as error:
+            why = f"importing {actual} failed with {type(error).__name__}: {error}"
+            raise CodeNotFound(name, why) from error
+        found = _look(module, qualname)
     if not isinstance(found, type):
         raise CodeNotFound(name, f"the module {actual} has no class {qualname}")
     return found

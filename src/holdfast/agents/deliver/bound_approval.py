@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from holdfast.counts import counted
 from holdfast.engine.primitives.gates import Decision, approval
 from holdfast.engine.primitives.snapshot import changes, snapshot
 
@@ -81,7 +80,7 @@ def diff_text(diffs: Sequence[FileDiff], most: int = MOST_SHOWN) -> str:
     shown: list[str] = []
     for n, one in enumerate(diffs):
         if most <= 0:
-            shown.append(f"... and {counted(len(diffs) - n, 'more file')}")
+            shown.append(f"... and {len(diffs) - n} more files")  # a gate's text: other words diverge
             break
         text = one.text.rstrip("\n")
         shown.append(

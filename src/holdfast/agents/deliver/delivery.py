@@ -18,7 +18,6 @@ from holdfast.agents.deliver.stages import Progress
 from holdfast.agents.deliver.verifying import CheckResult, changed_by_checks, find_checks, run_checks
 from holdfast.agents.protocol import Job, Outcome
 from holdfast.agents.working import work
-from holdfast.counts import counted
 from holdfast.engine.execution.call import Call
 from holdfast.engine.execution.scope import Scope, current
 from holdfast.engine.primitives.branch import branch
@@ -373,8 +372,10 @@ def _plan_lines(plan: _Plan, question: Question, drift: Sequence[FileDiff]) -> l
 
 def _implementation_lines(found: Sequence[FileDiff], question: Question) -> list[str]:
     lines = _lines(found)
-    count = "" if lines is None else f", {counted(lines, 'line')}"
-    shown = f"{counted(len(found), 'file')}{count}, shown on {_files_of(question.snapshot)}"
+    # Runs that wait were asked with this very text: other words would be another question.
+    count = "" if lines is None else f", {lines} lines"
+    files = "1 file" if len(found) == 1 else f"{len(found)} files"
+    shown = f"{files}{count}, shown on {_files_of(question.snapshot)}"
     return [*_changed_lines(question), diff_text(found) or "no file differs", shown]
 
 

@@ -26,14 +26,12 @@ class _Given(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def settled_result(key: str, value: object, redact: Callable[[str], str]) -> CommandResult:
     """The result that step `key` is settled with; its texts are redacted, as those of any command are. Words
     that are not given are those of the call that receives it. Raises `BadInput` for another shape."""
-    if isinstance(value, CommandResult):
-        return value
     try:
-        given = msgspec.convert(value, _Given)
+        given = value if isinstance(value, CommandResult) else msgspec.convert(value, _Given)
     except msgspec.ValidationError as error:
         raise BadInput(
             f"step {key} is a command: its result is an object such as {SHAPE} (--fail for a command that "
             f"failed), and this one does not fit: {error}"
         ) from None
-    stdout, stderr = redact(given.stdout), redact(given.stderr)
-    return CommandResult(given.argv, given.exit_code, stdout, stderr, given.duration_s, given.left_out)
+    argv, stdout, stderr = tuple(map(redact, given.argv)), redact(given.stdout), redact(given.stderr)
+    return CommandResult(argv, given.exit_code, stdout, stderr, given.duration_s, given.left_out)

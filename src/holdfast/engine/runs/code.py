@@ -111,6 +111,8 @@ def load(code: Code) -> Workflow[Any, Any] | AsyncWorkflow[Any, Any]:
     where = f"{code.script or code.module}:{code.name}"
     if code.argv:
         module, name = importlib.import_module(_COMMANDS), "run_command"
+    elif isinstance(loaded := _defined_so_far(code), (Workflow, AsyncWorkflow)):
+        return loaded
     else:
         name = code.name
         with code_directory.one_at_a_time:
@@ -122,6 +124,17 @@ def load(code: Code) -> Workflow[Any, Any] | AsyncWorkflow[Any, Any]:
             raise CodeNotFound(where, f"there is no {code.name} in it; was it renamed or removed?")
     if not isinstance(found, (Workflow, AsyncWorkflow)):
         raise CodeNotFound(where, f"{code.name} is there, but it is no @workflow")
+    return found
+
+
+def _defined_so_far(code: Code) -> object:
+    """What has the workflow's name in a module that is being imported: the thread that imports it may itself
+    wait for the run."""
+    found: Any = sys.modules.get(code.module) if code.module and not code.script else None
+    if not getattr(getattr(found, "__spec__", None), "_initializing", False) or _to_enter(code) is not None:
+        return None
+    for part in code.name.split("."):
+        found = getattr(found, part, None)
     return found
 
 
