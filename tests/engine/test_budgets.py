@@ -949,7 +949,7 @@ def test_the_budget_of_a_plan_is_there_when_it_refuses_the_first_step(hf: Any) -
     """It is set and a part of the run's, so the command that the error names raises it, and both count."""
     hf.budgets.set("team", steps=2)
     plan = plans.read(PLAN.replace("steps: 2, usd: 0.1", "steps: 0"))
-    with pytest.raises(BudgetReached, match=r"budget run:x is reached: a\[1\]/a#1 needs 1 steps; of its 0"):
+    with pytest.raises(BudgetReached, match=r"budget run:x is reached: a\[1\]/a#1 needs 1 step; of its 0"):
         hf.with_id("x").with_budget("team").run(plans.run_plan, plan, {})
     found = hf.budgets.get("run:x")
     assert (found.parent, found.limits) == ("team", Amounts(steps=0))

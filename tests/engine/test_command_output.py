@@ -42,7 +42,7 @@ def test_output_within_the_limit_is_kept_whole(size):
 
 def test_one_byte_more_is_left_out():
     found = kept(1000, ("stdout", "0123456789" * 100 + "x"))
-    assert "[holdfast: 1 bytes left out here]\n" in [text for _, text in found]
+    assert "[holdfast: 1 byte left out here]\n" in [text for _, text in found]
     assert (
         "".join(text for _, text in found if "[holdfast" not in text)
         == "0123456789" * 50 + ("0123456789" * 50 + "x")[1:]
