@@ -57,3 +57,23 @@ def test_a_step_cannot_close_what_waits_for_it(hf, act, colour):
         "async": in_loop,
     }
     assert hf.start(act(flows[colour])).result(30) == ["refused"]
+
+
+def test_the_code_of_a_run_may_close_what_is_being_closed(home, act):
+    """A signal handler in the middle of a step, for instance: the step ends as if it had not been called."""
+    entered, closing, ended = threading.Event(), threading.Event(), []
+
+    @step
+    def close() -> None:
+        entered.set()
+        assert closing.wait(30)
+        hf.close()
+        ended.append("closed")
+
+    hf = Holdfast(home)
+    hf.start(act(lambda: close()))
+    assert entered.wait(30)
+    stopped = hf._engine.stop
+    hf._engine.stop = lambda why: (closing.set(), stopped(why))[1]  # the first one has begun to close
+    hf.close()
+    assert ended == ["closed"]

@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from holdfast.colour import in_loop
-from holdfast.engine.runs import code
+from holdfast.engine.runs import code, code_directory
 from holdfast.kernel import classes
 from holdfast.kernel.events import Code
 from holdfast.plans.steps import _module
@@ -19,6 +19,10 @@ from holdfast.wiring.tracker_author import code_here
 
 SLOW = """
 import half_loaded_gate
+from holdfast import workflow
+class Early: ...
+@workflow
+def early() -> None: ...
 half_loaded_gate.entered.set()
 assert half_loaded_gate.finish.wait(30)
 class Draft: ...
@@ -62,6 +66,33 @@ def gate(tmp_path: Path, monkeypatch):
 def test_who_needs_a_module_waits_until_it_is_loaded(gate, tmp_path: Path, find):
     threading.Timer(0.2, gate.finish.set).start()
     assert find(tmp_path).__name__ == "Draft"
+
+
+def test_names_that_are_defined_already_are_found_without_a_wait(gate):
+    """The thread that imports the module may itself wait for a run of it: a workflow that is executed at
+    import. No lock is needed either, which a thread may hold that waits for the module."""
+    held, release = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with code_directory.one_at_a_time:
+            held.set()
+            release.wait(30)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert held.wait(30)
+    found: list[str] = []
+
+    def find() -> None:
+        found.append(classes.find("half_loaded:Early").__name__)
+        found.append(code.load(Code(name="early", module="half_loaded")).name)
+
+    finder = threading.Thread(target=find)
+    finder.start()
+    finder.join(5)
+    assert found == ["Early", "early"] and not gate.finish.is_set()
+    release.set()
+    holder.join(30)
 
 
 def test_two_workflows_of_one_package_are_imported_one_after_the_other(tmp_path: Path, monkeypatch):

@@ -45,3 +45,10 @@ def test_a_value_that_contains_itself_is_deeper() -> None:
 def test_the_codec_stores_what_is_wrapped() -> None:
     """A value that was accepted is never refused by the log."""
     assert MAX_LEVELS < WRAPPED_LEVELS <= codec.MAX_DEPTH
+
+
+def test_a_list_that_holds_itself_twice_is_deep():
+    """It is seen at once: each layer is looked at once, however often it is reached."""
+    knot: list[object] = []
+    knot += [knot, knot]
+    assert is_deeper(knot)

@@ -35,7 +35,7 @@ class Kept(str):
 
 
 class _Drain:
-    """What the directories of one mirror share while it is written.
+    """The state that the directories of one mirror share while it is written.
 
     stamp      the time that the names of files kept aside get
     kept       a sentence for each file that was renamed

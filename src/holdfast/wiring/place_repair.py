@@ -72,7 +72,7 @@ def kept_journals(place: Place) -> dict[Path, int]:
 
 
 def _mirrored(place: Place) -> Mirrored | None:
-    """What the mirror shows of its store; None if the place has none."""
+    """The mirror's view of its store; None if the place has none."""
     from holdfast.mirror import second_copy
 
     directory = mirror_directory(place)

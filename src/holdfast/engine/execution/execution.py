@@ -600,7 +600,7 @@ class Execution:
         raise self.control or error
 
     def _forget_noted(self) -> None:
-        """What was noted by code that does not follow the history is not the run's."""
+        """Drop the notes of code that does not follow the history: they are not the run's."""
         with self.lock:
             self._riding, self._last_fired = [], None
 

@@ -128,8 +128,8 @@ def load(code: Code) -> Workflow[Any, Any] | AsyncWorkflow[Any, Any]:
 
 
 def _defined_so_far(code: Code) -> object:
-    """What has the workflow's name in a module that is being imported: the thread that imports it may itself
-    wait for the run."""
+    """The object with the workflow's name in a module that is being imported: the thread that imports it may
+    itself wait for the run."""
     found: Any = sys.modules.get(code.module) if code.module and not code.script else None
     if not getattr(getattr(found, "__spec__", None), "_initializing", False) or _to_enter(code) is not None:
         return None
@@ -378,7 +378,7 @@ def _known_as(place: ModulePlace) -> _Known:
 
 
 _mains: dict[ModulePlace, _Known] = {}
-"""What `__main__` is known as, as it was when first asked: the directory may change later."""
+"""The name of `__main__`, as it was when first asked: the directory may change later."""
 
 
 def _script_of(place: ModulePlace) -> str:

@@ -41,7 +41,7 @@ class Diagnosis:
     findings: list[Finding] = field(default_factory=list)
     remakes_log: bool = False
     lost_end: LostEnd | None = None
-    """What the mirror shows behind the end of a database that is whole."""
+    """The part of the log that the mirror shows behind the end of a database that is whole."""
     archives: list[Path] = field(default_factory=list)
     contents: list[Path] = field(default_factory=list)
     snapshots: list[str] = field(default_factory=list)

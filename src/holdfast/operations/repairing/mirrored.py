@@ -1,4 +1,4 @@
-"""What a mirror shows of the store that it was written from."""
+"""A mirror's view of the store that it was written from."""
 
 from __future__ import annotations
 
