@@ -248,6 +248,32 @@ def test_a_new_parameter_with_a_default_is_no_divergence(changed, ran):
     assert hf.with_id("x").run(workflow) == ["a", "b", None]
 
 
+@pytest.mark.parametrize("before", ["a step", "steps in parallel", "branches"])
+def test_steps_in_parallel_that_come_sooner_diverge(changed, act, steps, ran, before):
+    """Though every call of both is recorded, and each would get its own outcome."""
+    first = {
+        "a step": lambda: [steps["a"](1), steps["b"](2)],
+        "steps in parallel": lambda: parallel(steps["a"], [1, 2], limit=1),
+        "branches": lambda: parallel(lambda x: steps["a"](x), [1, 2], limit=1),
+    }[before]
+
+    def then():
+        return parallel(steps["z"], [3, 4], limit=1)
+
+    def old_code():
+        return [*first(), *then(), steps["c"](), steps["d"]()]
+
+    hf, workflow = changed(old_code, lambda: [*then(), *first(), steps["c"](), steps["d"]()], survivors=6)
+    ran.clear()
+    with pytest.raises(DivergenceError) as caught:
+        hf.with_id("x").run(workflow)
+    assert "a#1" in caught.value.recorded and "z#1" in caught.value.called
+    assert ran == []
+    act(old_code)
+    assert hf.resume("x").result(30)[-4:] == ["z", "z", "c", "d"]
+    assert "z" not in ran and "a" not in ran
+
+
 def test_a_change_in_one_branch_diverges(changed, ran):
     """Scopes are checked too, in async code."""
 

@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -173,13 +173,32 @@ class ThreadDelivery(Delivery):
     def _check_next(self, key: str) -> None:
         """The one thread that there is asks for an outcome: one that comes before it will never be asked for.
         Keys of the user's choice and gates stand outside the order."""
+        if self._has_order(key) and self.is_pending(key):
+            self._pass_to({key: None})
+
+    def _has_order(self, key: str) -> bool:
         step = self.run.state.steps[key]
-        if not step.ordinal or step.kind in GATES or not self.is_pending(key):
-            return
-        while (head := self._head()) not in ("", key) and not self._loose_left:
+        return bool(step.ordinal) and step.kind not in GATES
+
+    def _pass_to(self, keys: dict[str, None]) -> None:
+        """Come to the first of these in the log. Nothing that was waited for may stand before it."""
+        while (head := self._head()) and head not in keys and not self._loose_left:
             if not self._is_empty(head):
-                self.run.diverge(f"{head} next", f"{key} instead", head)
+                self.run.diverge(f"{head} next", f"{next(iter(keys))} instead", head)
             self._pending.discard(head)
+
+    def replayed_together(self, keys: Iterable[str]) -> None:
+        """Take recorded outcomes that the one thread that there is asks for at once. Among each other they
+        have no order; an outcome of other calls that stands between them will never be asked for."""
+        left = {key: None for key in keys if self.is_pending(key)}
+        for key in [key for key in left if not self._has_order(key)]:
+            self.take(key)
+            del left[key]
+        while left:
+            self._pass_to(left)
+            key = next(iter(left)) if self._loose_left else self._head()
+            self.take(key)
+            del left[key]
 
     def barrier_here(self, key: str, name: str, digest: str) -> None:
         """Return when the whole history is delivered. A divergence is raised."""

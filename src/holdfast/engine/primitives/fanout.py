@@ -96,15 +96,14 @@ def _branch(scope: Scope, branch: Any, item: Any) -> Work:
 def _run_calls(run: Execution, calls: Sequence[Call], limit: int) -> list[Outcome]:
     """Steps alone: no code of the workflow runs between them, so nothing depends on their order. What is
     recorded is taken first: it needs no thread."""
-    new = []
-    outcomes: dict[Call, Outcome] = {}
+    assert run.threads_delivery is not None
+    new: list[Call] = []
+    recorded: list[Call] = []
     for call in calls:
         past = call.recall()
-        if past is None or past.status not in OVER:
-            new.append(call)
-            continue
-        run.delivery.take(call.key)
-        outcomes[call] = attempt(_call(call))
+        (new if past is None or past.status not in OVER else recorded).append(call)
+    run.threads_delivery.replayed_together(call.key for call in recorded)
+    outcomes = {call: attempt(_call(call)) for call in recorded}
     if new:
         barrier(run, new[0].key, new[0].spec.name)
         outcomes.update(zip(new, run_all([_call(call) for call in new], limit, run), strict=True))
