@@ -113,7 +113,6 @@ class _Finding:
         self._matches: list[Match] = []
         self._files = 0
         self._large: list[str] = []
-        self._binary = 0
         self._unread = 0
         self._stopped = ""
 
@@ -153,8 +152,7 @@ class _Finding:
             return None
         try:
             return text_file.decode(data, shown(path), len(data)).text
-        except ToolFailed:
-            self._binary += 1
+        except ToolFailed:  # no text
             return None
 
     def add(self, batch: _Texts, numbers: list[list[int]]) -> None:
