@@ -33,11 +33,15 @@ PROGRAM = """
         while not over.is_set():
             await asyncio.sleep(0.01)
 
+    @step(timeout=30)
+    def limited(number: int) -> int:
+        return number
+
     @workflow
     def plain(wait: bool) -> list[int]:
         if wait:
             until_main_has_ended()
-        return [one(1), one(2)]
+        return [one(1), limited(2)]
 
     @workflow
     def parent(wait: bool) -> list[int]:
@@ -152,6 +156,39 @@ def with_an_async_child() -> int:
 @workflow
 def with_a_step() -> int:
     return number()
+
+
+@step(timeout=30)
+def limited() -> int:
+    return 7
+
+
+@workflow
+def with_a_limited_step() -> int:
+    return limited()
+
+
+@workflow
+async def with_a_limited_step_aio() -> int:
+    return await limited.aio()
+
+
+@pytest.mark.parametrize("flow", [with_a_limited_step, with_a_limited_step_aio])
+def test_a_run_is_interrupted_if_a_step_with_a_limit_gets_no_thread(open_hf, monkeypatch, flow):
+    """Such a step has a thread of its own. That there is none is no failure of the step."""
+    start = threading.Thread.start
+
+    def refuse(thread):
+        if thread.name.startswith("holdfast-limited"):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    hf = open_hf()
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RunInterrupted, match="no thread for step limited#1"):
+            hf.with_id("run").run(flow)
+    assert [run.result(30) for run in open_hf().recover()] == [7]
 
 
 @pytest.mark.parametrize("flow", [with_a_step, with_an_async_child])
