@@ -199,7 +199,9 @@ def test_settings(repo):
     settings = repo.directory / "holdfast.toml"
     agent = settings.read_text()
     settings.write_text(f"{agent}[deliver]\nchecks = ['true']\n[deliver.policy.all]\nfiles = 3\n")
-    repo("deliver", GOAL, "--id", "d")
+    printed = repo("deliver", GOAL, "--id", "d").err
+    assert "plan#1 approved by policy:all" in printed
+    assert "waits for" not in printed  # no person has to decide
     found = record(repo)
     assert [one["command"] for one in found["verification"]["checks"]] == ["true"]
     assert [one["by"] for one in found["approvals"]] == ["policy:all", "policy:all"]

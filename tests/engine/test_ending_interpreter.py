@@ -1,14 +1,17 @@
 """Use of a Holdfast while the interpreter ends: the main thread is over, other threads and `atexit`
 callbacks still run. A run is executed, or else interrupted; it never fails for that."""
 
+import asyncio
+import gc
 import subprocess
 import sys
 import textwrap
 import threading
 
 import pytest
+from tests.engine.test_gates import parked
 
-from holdfast import RunInterrupted, step, workflow
+from holdfast import RunInterrupted, approval, step, workflow
 from holdfast.thread_pool import ThreadPool
 
 PROGRAM = """
@@ -30,11 +33,15 @@ PROGRAM = """
         while not over.is_set():
             await asyncio.sleep(0.01)
 
+    @step(timeout=30)
+    def limited(number: int) -> int:
+        return number
+
     @workflow
     def plain(wait: bool) -> list[int]:
         if wait:
             until_main_has_ended()
-        return [one(1), one(2)]
+        return [one(1), limited(2)]
 
     @workflow
     def parent(wait: bool) -> list[int]:
@@ -151,6 +158,39 @@ def with_a_step() -> int:
     return number()
 
 
+@step(timeout=30)
+def limited() -> int:
+    return 7
+
+
+@workflow
+def with_a_limited_step() -> int:
+    return limited()
+
+
+@workflow
+async def with_a_limited_step_aio() -> int:
+    return await limited.aio()
+
+
+@pytest.mark.parametrize("flow", [with_a_limited_step, with_a_limited_step_aio])
+def test_a_run_is_interrupted_if_a_step_with_a_limit_gets_no_thread(open_hf, monkeypatch, flow):
+    """Such a step has a thread of its own. That there is none is no failure of the step."""
+    start = threading.Thread.start
+
+    def refuse(thread):
+        if thread.name.startswith("holdfast-limited"):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    hf = open_hf()
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RunInterrupted, match="no thread for step limited#1"):
+            hf.with_id("run").run(flow)
+    assert [run.result(30) for run in open_hf().recover()] == [7]
+
+
 @pytest.mark.parametrize("flow", [with_a_step, with_an_async_child])
 def test_a_run_is_interrupted_if_no_thread_can_be_started(open_hf, monkeypatch, flow):
     """From Python 3.12 on, that is so in `atexit` callbacks."""
@@ -165,3 +205,104 @@ def test_a_run_is_interrupted_if_no_thread_can_be_started(open_hf, monkeypatch, 
             hf.with_id("run").run(flow)
     assert hf.get("run").status == "running"
     assert [run.result(30) for run in open_hf().recover()] == [7]
+
+
+def refusing(start):
+    """A `Thread.start` of a system that has no more for runs: others have some, such as the engine's own."""
+
+    def refuse(thread):
+        if not thread.name.startswith(("holdfast-loop", "holdfast-run", "holdfast-claim")):
+            start(thread)
+            return
+        raise RuntimeError("can't start new thread")
+
+    return refuse
+
+
+def run_plainly(hf, flow):
+    return hf.with_id("run").run(flow)
+
+
+def start_plainly(hf, flow):
+    return hf.with_id("run").start(flow).result(30)
+
+
+def start_in_loop(hf, flow):
+    async def main():
+        return await hf.with_id("run").start(flow)
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("start", "flow"),
+    [
+        (run_plainly, async_child),
+        (start_plainly, async_child),
+        (start_plainly, child),
+        (start_in_loop, async_child),
+        (start_in_loop, child),
+    ],
+)
+def test_a_run_that_cannot_begin_for_want_of_a_thread(open_hf, monkeypatch, start, flow):
+    """Its caller gets what happened and what to do, not the error of a thread; nobody holds the run, and the
+    same process continues it when there are threads again."""
+    hf = open_hf()
+    hf.run(with_a_step)  # the Holdfast has its owner and its own threads
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refusing(threading.Thread.start))
+        with pytest.raises(
+            RunInterrupted, match=r"no thread .*: can't start new thread.*; `holdfast resume run` continues"
+        ):
+            start(hf, flow)
+    if start is start_in_loop:  # not even its claim had a thread
+        assert not hf.has("run")
+    else:
+        assert hf.get("run").owner == ""
+    gc.collect()
+    assert start(hf, flow) == 7
+
+
+@pytest.mark.parametrize("taken", [False, True], ids=["left in the queue", "taken from the queue"])
+def test_a_claim_that_is_in_the_queue_when_no_thread_can_be_started(open_hf, monkeypatch, taken):
+    """A thread pool queues a call before it finds that there is no thread for it. A claim that another thread
+    took from there meanwhile counts; any other does nothing, ever: the run would have an owner that does not
+    execute it."""
+    hf = open_hf()
+    hf.run(with_a_step)
+    queue = []
+
+    def queued(_pool, call):
+        queue.append(call)
+        if taken:
+            call()
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ThreadPool, "submit", queued)
+        if taken:
+            assert start_in_loop(hf, async_child) == 7
+            return
+        with pytest.raises(RunInterrupted, match="no thread"):
+            start_in_loop(hf, async_child)
+    for call in queue:
+        call()
+    assert not hf.has("run")
+
+
+@workflow
+def waits() -> str:
+    return approval("go").outcome
+
+
+def test_a_parked_run_that_gets_no_thread_stays_where_it_is(open_hf, monkeypatch):
+    """Its gate is decided, and it cannot continue here."""
+    hf = open_hf()
+    run = hf.with_id("run").start(waits)
+    parked(hf, "run")
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refusing(threading.Thread.start))
+        hf.approve("run")
+        with pytest.raises(RunInterrupted, match="no thread for it: can't start new thread"):
+            run.result(30)
+    assert hf.resume("run").result(30) == "approved"

@@ -15,6 +15,7 @@ from holdfast import (
     InDoubt,
     Retry,
     RunHeld,
+    Secret,
     StepError,
     StoreError,
     command,
@@ -208,6 +209,41 @@ def test_a_command_is_settled_with_the_result_of_a_command(cut_off, colour, give
         given.get("duration_s", 0),
     ]
     assert hf.resume("x").result(30) == expected
+
+
+@pytest.mark.parametrize("size", [1, 300_000], ids=["short", "long"])
+@pytest.mark.parametrize("shape", ["dict", "CommandResult"])
+def test_texts_of_a_settled_command_are_redacted(cut_off, shape, size):
+    """A person may paste its output as it is: neither the log nor the code has a secret of it, and the digits
+    around it stay."""
+    secret = Secret("token", "tides of hunter2")
+    text = "1" * size + secret.reveal() + "2"
+    given = {"argv": ("sh", text), "exit_code": 0, "stdout": text, "stderr": text}
+
+    def plot():
+        result = command(["sh", "-c", "exit 0"], effect="once")
+        return [result.argv[1], result.stdout, result.stderr]
+
+    hf = cut_off(plot)
+    hf.settle("x", "sh", done=given if shape == "dict" else CommandResult(duration_s=1.0, **given))
+    assert hf.resume("x").result(30) == ["1" * size + "[redacted]2"] * 3
+    hf.close()
+    on_disk = b"".join(path.read_bytes() for path in hf.home.rglob("*") if path.is_file())
+    assert b"[redacted]2" in on_disk
+    assert secret.reveal().encode() not in on_disk
+
+
+def test_the_reason_of_a_settled_command_is_redacted(cut_off):
+    """Why it counts as failed may quote its output."""
+    secret = Secret("token", "tides of hunter2")
+    hf = cut_off(lambda: command(["sh", "-c", "exit 0"], effect="once"))
+    hf.settle("x", "sh", fail=f"it printed {secret.reveal()}")
+    with pytest.raises(StepError, match=r"it printed \[redacted\]"):
+        hf.resume("x").result(30)
+    hf.close()
+    assert not any(
+        secret.reveal().encode() in path.read_bytes() for path in hf.home.rglob("*") if path.is_file()
+    )
 
 
 @pytest.mark.parametrize(

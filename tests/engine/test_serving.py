@@ -8,8 +8,9 @@ from tests.engine.test_gates import parked, until
 from holdfast import RunCancelled, RunInterrupted, RunWaiting, approval, sleep, step, wait_for
 from holdfast.engine.runs import recovery
 from holdfast.engine.runs.serving import EndedElsewhere, Service
-from holdfast.errors import CodeNotFound, RunPaused, StoreFull
+from holdfast.errors import CodeNotFound, NotTrusted, RunPaused, StoreFull
 from holdfast.serving.protocol import error_fields, error_of
+from holdfast.testing import FakeClock
 
 
 @pytest.fixture
@@ -305,6 +306,55 @@ def test_a_workflow_that_exits_is_not_executed_over_and_over(open_hf, act, serve
     threading.Event().wait(1.3)  # longer than between two looks for orphans
     assert (ran, len(told)) == (["exits"], 1)
     assert isinstance(told[0][1], EndedElsewhere if elsewhere else RunInterrupted)
+
+
+@pytest.mark.parametrize("colour", ["def", "async"])
+def test_a_run_that_settings_stop_is_told_once(open_hf, act, ran, colour):
+    """The agent of a recorded job is not trusted any more, say. It is tried again after half a minute, then
+    after twice that, and so on up to an hour; it is told once, and continues when that is mended."""
+
+    @step
+    def one():
+        return 1
+
+    def plot():
+        ran.append("plot")
+        if len(ran) in wrong:
+            raise NotTrusted("the agent is not trusted")
+        one()
+        return approval("ok").outcome
+
+    async def async_plot():
+        ran.append("plot")
+        if len(ran) in wrong:
+            raise NotTrusted("the agent is not trusted")
+        await one.aio()
+        return (await approval.aio("ok")).outcome
+
+    wrong, clock = range(2, 12), FakeClock(jump=False)
+    first = open_hf(clock=clock)
+    first.with_id("x").start(act(plot if colour == "def" else async_plot))
+    parked(first, "x")
+    first.approve("x")
+    first.close()
+    hf, told = open_hf(clock=clock), []
+    service = Service(hf._engine, 4, lambda run_id, error: told.append((run_id, type(error))))
+
+    def look(after_s=0.0):
+        """One look of the service, and the end of what it began."""
+        clock.advance(after_s)
+        service.drain(threading.Event())
+        return len(ran) - 1
+
+    waits = [30, 60, 120, 240, 480, 960, 1920, 3600, 3600]
+    assert look() == 1
+    for n, wait in enumerate(waits):
+        assert look(wait - 20) == n + 1
+        assert look(20) == n + 2
+    assert told == [("x", NotTrusted)]
+    assert look(3600) == len(waits) + 2
+    assert told == [("x", NotTrusted), ("x", type(None))]
+    assert hf.get("x").status == "completed"
 
 
 def test_an_error_comes_from_a_worker_with_the_error_of_the_store_behind_it():

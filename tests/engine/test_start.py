@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from holdfast import RunExists, RunHeld, RunNotFound, step, workflow
+from holdfast import RunExists, RunHeld, RunInterrupted, RunNotFound, step, workflow
 from holdfast.errors import BadInput, BadRunId
 
 
@@ -224,7 +224,7 @@ def test_a_run_for_which_there_is_no_thread_is_given_back(hf, act, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", no_thread)
-        with pytest.raises(RuntimeError, match="can't start"):
+        with pytest.raises(RunInterrupted, match="no thread for it: can't start"):
             hf.with_id("x").start(act(lambda: "done"))
     assert hf.with_id("x").run(act(lambda: "done")) == "done"
 

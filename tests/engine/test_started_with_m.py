@@ -207,6 +207,76 @@ def test_a_module_that_the_program_has_twice(project):
     assert '"kelpmoss"' in ended.stdout, ended.stdout + ended.stderr
 
 
+BOTH = """
+    import dataclasses, os, signal, sys
+    from holdfast import Holdfast, step, workflow
+
+    @dataclasses.dataclass
+    class Draft:
+        title: str
+
+    @step
+    def last(draft: object) -> object:
+        if "KILL" in os.environ:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return draft
+
+    @workflow
+    def child(draft: object) -> object:
+        return last(draft)
+
+    @workflow
+    def job(draft: object, of: str) -> object:
+        import pkg.both
+        return {"main": child, "imported": pkg.both.child}[of](draft)
+
+    if __name__ == "__main__":
+        import pkg.both
+        modules = {"main": sys.modules["__main__"], "imported": pkg.both}
+        flow, draft, of = sys.argv[1:]
+        with Holdfast() as hf:
+            result = hf.with_id("job").run(modules[flow].job, modules[draft].Draft("kelp"), of)
+            print(type(result) is modules[draft].Draft)
+"""
+WAYS = ["main", "imported"]
+
+
+@pytest.mark.parametrize("child", WAYS)
+@pytest.mark.parametrize("draft", WAYS)
+@pytest.mark.parametrize("flow", WAYS)
+def test_a_program_that_uses_its_module_under_both_names(project, flow, draft, child):
+    """Its workflows and classes exist twice. A run of either workflow, with a value of either class, is
+    continued by the program, and each value is of the class that it was of."""
+    project.write("pkg/both.py", BOTH)
+    argv = ("-m", "pkg.both", flow, draft, child)
+    project.killed(*argv)
+    ended = project.python(*argv)
+    assert (ended.returncode, ended.stdout) == (0, "True\n"), ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("flow", "draft"), [("main", "main"), ("main", "imported"), ("imported", "imported")]
+)
+def test_the_cli_resumes_a_run_of_either_name(project, flow, draft):
+    """It loads the program's file, and the module that it imports."""
+    project.write("pkg/both.py", BOTH)
+    project.killed("-m", "pkg.both", flow, draft, "main")
+    ended = project.holdfast("resume", "job", "--json")
+    assert '"kelp"' in ended.stdout, ended.stdout + ended.stderr
+
+
+def test_a_value_of_the_main_module_in_a_run_of_another(project):
+    """Only the program itself has that class: any other process says so, and the program continues the
+    run."""
+    project.write("pkg/both.py", BOTH)
+    argv = ("-m", "pkg.both", "imported", "main", "main")
+    project.killed(*argv)
+    ended = project.holdfast("resume", "job")
+    assert ended.returncode == 6
+    assert "__main__:Draft cannot be loaded" in ended.stderr
+    assert project.python(*argv).stdout == "True\n"
+
+
 def test_a_main_module_without_the_guard_is_refused(project):
     """Its package's other modules are imported; the file itself must not start runs when it is loaded."""
     file = project.write(

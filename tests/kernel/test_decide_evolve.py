@@ -196,7 +196,7 @@ EXAMPLES = {
     "SleepStarted": e.SleepStarted("sleep#1", 1, 99),
     "SleepEnded": e.SleepEnded("sleep#1"),
     "ValueRecorded": e.ValueRecorded("now#1", 1, ONE),
-    "GateOpened": e.GateOpened("send#1", 1, "approval", "send", "d", ONE, "blob", 99, 1),
+    "GateOpened": e.GateOpened("send#1", 1, "approval", "send", "d", ONE, "blob", 99, 1, True),
     "GateDecided": e.GateDecided("send#1", "approved", "ann", "fine", ONE, "blob", 7, 1),
     "CheckpointTaken": e.CheckpointTaken("half#1", 1, "half", ONE, "blob", 1, "5a", "/w", STOOD),
     "FilesSaved": e.FilesSaved("5a", "taken_back", "/w", "sh#1", 1, "5b", 3, ("mine",), STOOD, "m", "5c"),

@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import httpx2
 import pytest
 from pydantic_ai import Agent, RunContext
 from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError
 from pydantic_ai.messages import ModelRequest, ModelResponse
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.anthropic import AnthropicModel
+from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
@@ -27,8 +29,10 @@ from pydantic_ai.usage import RequestUsage
 from holdfast import Amounts, Holdfast, InDoubt, Retry, RunPaused, approval, command, step, workflow
 from holdfast.agents.llm import HoldfastDurability, approvals
 from holdfast.agents.llm.estimating import Asked, answer_tokens, estimated
+from holdfast.agents.llm.named_models import KeyedModel, named
 from holdfast.agents.llm.prices import Prices
 from holdfast.agents.llm.provider_failure import was_not_sent
+from holdfast.agents.llm.provider_request import sends_once
 from holdfast.errors import BadInput, DetachedStep, WrongColour
 from holdfast.testing import Answer, FakeClock, FakeProvider, Fault, ToolCall
 from holdfast.testing.clock import START
@@ -759,6 +763,50 @@ def test_a_request_without_a_connection_costs_nothing(hf: Holdfast, protocol: st
 def test_only_a_connection_that_was_not_made_is_free(error: Exception, is_free: bool):
     """The outermost error of the transport decides: a cut stream is charged, whatever came before."""
     assert was_not_sent(error) is is_free
+
+
+class TriesTwice(httpx2.AsyncBaseTransport):
+    """The first try is sent and cut off, the second finds no provider."""
+
+    def __init__(self) -> None:
+        self.tries: list[Exception] = []
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        for error in (httpx2.ReadError("cut off"), httpx2.ConnectError("refused")):
+            self.tries.append(error)
+        raise self.tries[-1]
+
+
+def test_tries_that_a_client_hides_are_charged(hf: Holdfast):
+    """A transport that retries raises the error of its last try. That one had no connection, but an earlier
+    one may have been sent: what was reserved is charged."""
+    with FakeProvider(["done"]) as provider:
+        transport = TriesTwice()
+        client = httpx2.AsyncClient(transport=transport)
+        hidden = OpenAIChatModel(
+            "gpt-4o", provider=OpenAIProvider(base_url=provider.openai_url, api_key="any", http_client=client)
+        )
+        options = {"reserve_usd": "0.25", "prices": PRICES, "retry": Retry(attempts=1)}
+        durable = HoldfastDurability(fallbacks=[model_of(provider)], **options)
+        assert run(hf, Agent(hidden, name="coder", capabilities=[durable])) == "done"
+    assert len(transport.tries) == 2
+    answered = sum(Decimal(one["usd"]) for one in usage(hf))
+    assert hf.budgets.get("default").spent.usd == Decimal("0.25") + answered
+
+
+class OwnModel(OpenAIChatModel):
+    """An adapter of the program, which may do anything."""
+
+
+@pytest.mark.parametrize("made", [OpenAIChatModel, OwnModel], ids=["adapter", "own"])
+def test_which_models_send_once(made: type[OpenAIChatModel]):
+    """Only an adapter that turns off the retries of its client is known to, as it is or in a wrapper that
+    does not retry; not the program's own, nor one that asks several models."""
+    model = made("gpt-4o", provider=OpenAIProvider(base_url="http://127.0.0.1:9/v1", api_key="any"))
+    is_known = made is OpenAIChatModel
+    assert sends_once(model) is is_known
+    assert sends_once(KeyedModel(model, named("openai:gpt-4o"))) is is_known
+    assert not sends_once(FallbackModel(model, model))
 
 
 @pytest.mark.parametrize("fault", [Fault(hang=True), Fault(cut=True)], ids=["hang", "cut"])

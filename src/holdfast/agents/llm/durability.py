@@ -295,7 +295,8 @@ class _Backend(CallableOperationBackend[dict[str, Any]]):
                 if failure is None:
                     raise
                 # Refused, or not sent: that costs nothing.
-                if failure.status or not failure.temporary or was_not_sent(error):
+                is_unsent = how.sends_once and was_not_sent(error)
+                if failure.status or not failure.temporary or is_unsent:
                     measure(model=model, usd=Decimal(0))
                 if failure is error:
                     raise

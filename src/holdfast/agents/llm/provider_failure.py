@@ -31,8 +31,9 @@ def as_failure(model: str, error: Exception) -> ModelFailed | None:
 
 
 def was_not_sent(error: BaseException) -> bool:
-    """Whether the request had no connection to go by: refused, not resolved, not made in time. The outermost
-    error of the transport decides; with one that is not known, the request may have been sent."""
+    """Whether the try that raised this had no connection to go by: refused, not resolved, not made in time.
+    The outermost error of the transport decides; with one that is not known, the request may have been sent.
+    Earlier tries of the same client are not in it (`provider_request.sends_once`)."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError):

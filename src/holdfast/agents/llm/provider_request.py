@@ -33,6 +33,8 @@ EMITTED = "model"
 """The name under which the pieces of a streamed text are emitted."""
 _PIECE_CHARS = 400
 _PIECE_S = 0.25
+_SDKS = ("openai", "anthropic", "groq")
+_HTTP = ("httpx", "httpx2")
 
 
 class Sending:
@@ -47,6 +49,8 @@ class Sending:
         """The longest answer that was reserved for."""
         self.model = ""
         """The model that was asked last, for messages."""
+        self.sends_once = False
+        """Whether an error of that model is known to be of its only try."""
 
 
 sending: ContextVar[Sending | None] = ContextVar("holdfast_sending", default=None)
@@ -116,12 +120,33 @@ class SentModel(WrapperModel):
     async def _asked(self, how: Sending) -> AsyncGenerator[Model]:
         """The model to ask. The agent's own is entered by the agent; a fallback only for the request."""
         if how.instead is None:
-            how.model = self.wrapped.model_id
+            how.model, how.sends_once = self.wrapped.model_id, sends_once(self.wrapped)
             yield self.wrapped
             return
-        how.model = how.instead.model_id
+        how.model, how.sends_once = how.instead.model_id, sends_once(how.instead)
         async with how.instead:
             yield how.instead
+
+
+def sends_once(model: Model) -> bool:
+    """Whether a request of the model is known to be sent at most once: an adapter of pydantic-ai that turns
+    off the retries of its client, and a client whose transport has none. One that retries raises the error of
+    its last try, which does not say whether an earlier one was sent."""
+    while isinstance(model, WrapperModel) and _is_of(model, "pydantic_ai", "holdfast"):
+        model = model.wrapped
+    client = getattr(model, "client", None)
+    http = getattr(client, "_client", None)
+    if "max_retries" in model.unsupported_settings or not _is_of(model, "pydantic_ai"):
+        return False
+    if not _is_of(client, *_SDKS) or not _is_of(http, *_SDKS, *_HTTP):
+        return False
+    transports = [getattr(http, "_transport", None), *getattr(http, "_mounts", {}).values()]
+    return all(one is None or _is_of(one, *_HTTP) for one in transports)
+
+
+def _is_of(thing: object, *packages: str) -> bool:
+    """Whether its class is one of these packages', not one that is derived from it elsewhere."""
+    return type(thing).__module__.partition(".")[0] in packages
 
 
 def _own_messages(

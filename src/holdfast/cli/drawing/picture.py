@@ -102,7 +102,8 @@ def _apply(step: StepInfo, kind: str, data: dict[str, Any], at: int) -> None:
     elif kind == "StepReopened":
         step.status = "reopened"
     elif kind == "GateOpened":
-        step.kind, step.name, step.status, step.started_us = data["kind"], data["name"], "waiting", at
+        step.kind, step.name, step.started_us = data["kind"], data["name"], at
+        step.status = "running" if data.get("automatic") else "waiting"
         step.due_us = data.get("until", 0)
     elif kind == "GateDecided":
         step.status, step.ended_us, step.due_us, step.outcome = "completed", at, 0, data["outcome"]

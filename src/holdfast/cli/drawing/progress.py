@@ -93,7 +93,8 @@ class Progress:
         of = "" if event.run_id == self._run_id else f"{event.run_id} "
         if step is not None:
             attempt = event.run_id, step.key, step.attempt
-            if event.type != "StepStarted" or attempt not in self._emitting:
+            is_said = event.type == "StepStarted" and attempt in self._emitting
+            if not is_said and not event.data.get("automatic"):  # the decision of a policy comes at once
                 say(f"  {of}{_transition(step, event)}")
             self._emitting.discard(attempt)
         elif event.type == "Emitted":

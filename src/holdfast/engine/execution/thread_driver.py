@@ -242,7 +242,10 @@ def run_body(call: Call, request: Body) -> Outcome:
         name=f"holdfast-{call.key}",
         daemon=True,
     )
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError as error:  # no thread is left, or the interpreter ends
+        raise call.execution.interrupt(f"no thread for step {call.key}: {error}") from None
     thread.join(request.timeout_s)
     if box:
         return box[0]

@@ -307,6 +307,7 @@ def _open(gate: _Gate) -> None:
             gate.show,
             gate.blob,
             min(ends, default=0),
+            automatic=gate.automatic is not None,
         )
     )
     commands: list[c.Command] = [opened]

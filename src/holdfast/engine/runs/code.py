@@ -32,7 +32,7 @@ from holdfast.engine.execution.arguments import is_unchangeable
 from holdfast.engine.runs import code_directory, source_loader
 from holdfast.engine.runs.module_place import ModulePlace, main_file
 from holdfast.engine.runs.source_loader import FromSource
-from holdfast.errors import BadInput, CodeNotFound
+from holdfast.errors import BadInput, CodeNotFound, NotStorable
 from holdfast.kernel.classes import Alias, alias_module, enter_alias, leave_alias
 from holdfast.kernel.events import Code
 
@@ -100,6 +100,8 @@ def older_digests(workflow: AnyWorkflow, args: Sequence[Any], kwargs: dict[str, 
     token = enter_alias(recorded, place.module)
     try:
         return (*older, workflow.signature.digest(args, kwargs).digest)
+    except NotStorable:  # this process has both modules, and a class of the other one: no run began so
+        return older
     finally:
         leave_alias(token)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.colour import in_loop
 from holdfast.engine.execution.call import Outcome
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from holdfast.engine.engine import Engine
+
+T = TypeVar("T")
 
 _LOOK_EVERY_S = 0.1
 
@@ -70,7 +72,11 @@ def launch(
         found = workflow or claimed.workflow
         if found.is_async:
             on_park = _park_async(engine, run, found) if stay else partial(_leave_parked, run)
-            engine.loop_thread().spawn(_take_over(engine, run, found, arguments, claimed, on_park))
+            try:
+                loop_thread = engine.loop_thread()
+            except RuntimeError as error:
+                raise _no_thread(run.id, error) from None
+            loop_thread.spawn(_take_over(engine, run, found, arguments, claimed, on_park))
         else:
             on_park = _park_in_thread(engine, run, found) if stay else partial(_leave_parked, run)
             _execute_in_thread(engine, run, found, arguments, claimed, on_park)
@@ -92,6 +98,11 @@ async def _take_over(
 
 def _leave_parked(run: Run[Any], parked: Parked) -> None:
     run.finish(Outcome(None, parked.error))
+
+
+def _no_thread(run_id: str, error: RuntimeError) -> RunInterrupted:
+    """The system has no thread left, or the interpreter ends: another process may continue the run."""
+    return RunInterrupted(run_id, f"no thread for it: {error}")
 
 
 # Plain code
@@ -153,9 +164,11 @@ def _execute_in_thread(
     thread = threading.Thread(target=take_over, name=f"holdfast-run-{run.id}", daemon=True)
     try:
         thread.start()
-    except Exception:  # no thread is left: another process may have one
+    except Exception as error:  # no thread is left: another process may have one
         release_quietly(engine, run.id)
         engine.claim_locks.leave(run.id)
+        if isinstance(error, RuntimeError):
+            raise _no_thread(run.id, error) from None
         raise
 
 
@@ -176,7 +189,7 @@ def _park_in_thread(engine: Engine, run: Run[Any], workflow: Any) -> OnPark:
         try:
             thread.start()
         except RuntimeError as error:  # no thread is left: the run stays where it is
-            run.finish(Outcome(None, error))
+            run.finish(Outcome(None, _no_thread(run.id, error)))
 
     def on_park(parked: Parked) -> None:
         engine.follower.park(run.id, Parking(parked.until, go))
@@ -249,6 +262,29 @@ def _park_async(engine: Engine, run: Run[Any], workflow: Any) -> OnPark:
     return on_park
 
 
+def _submit(engine: Engine, run_id: str, call: Callable[[], T]) -> Future[T]:
+    """Call it in a thread. Raises `RunInterrupted` if there is none. The pool may have queued the call before
+    it found that out: there it does nothing any more, unless a thread has taken it meanwhile."""
+    from concurrent.futures import Future
+
+    asked: Future[T] = Future()
+
+    def work() -> None:
+        if asked.set_running_or_notify_cancel():
+            try:
+                asked.set_result(call())
+            except BaseException as error:
+                asked.set_exception(error)
+
+    try:
+        engine.claimers().submit(work)
+    except RuntimeError as error:
+        if asked.cancel():
+            why = f"no thread to claim it: {error}; a run that `holdfast list` does not name never was"
+            raise RunInterrupted(run_id, why) from None
+    return asked
+
+
 async def _claim_in_thread(
     engine: Engine, run: Run[Any], claim_it: Callable[[], Claimed | None]
 ) -> Claimed | None:
@@ -260,7 +296,7 @@ async def _claim_in_thread(
         if claiming.exception() is None and (claimed := claiming.result()) is not None:
             give_back(engine, run.id, claimed)
 
-    claiming = engine.claimers().submit(claim_it)
+    claiming = _submit(engine, run.id, claim_it)
     try:
         return await asyncio.wrap_future(claiming)
     except asyncio.CancelledError:
@@ -296,7 +332,8 @@ async def _claim_and_go(
         elif claimed.attached is not None:
             follow_handle(run, claimed.attached)
         elif claimed.state.ended:
-            outcome = await asyncio.to_thread(ended, engine, run.id, claimed.state)
+            reading = _submit(engine, run.id, partial(ended, engine, run.id, claimed.state))
+            outcome = await asyncio.wrap_future(reading)
             run.finish(outcome, failed_at(claimed.state))
         elif found.is_async:
             await execute_async(engine, run, found, arguments, claimed, _park_async(engine, run, found))

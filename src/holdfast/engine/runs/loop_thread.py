@@ -15,7 +15,11 @@ class LoopThread:
         self._running: set[Future[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="holdfast-loop", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:  # no thread is left
+            self._loop.close()
+            raise
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> Future[None]:
         """Let the coroutine run, in a copy of the caller's context. The future is done when it has ended."""

@@ -36,6 +36,11 @@ _ORPHANS_EVERY_S = 1.0
 _SOON_AGAIN_S = 1.0
 """After a fault of the store, and when the process that executed it was killed."""
 _REFUSED_AGAIN_S = 30.0
+_LONGEST_AGAIN_S = 3600.0
+"""Each attempt that was claimed, and came no further than the one before, doubles the wait up to this: it
+writes to the log."""
+_NO_PROGRESS = frozenset({"RunClaimed", "RunReleased", "FilesSaved"})
+"""The events of an attempt that came no further than the one before."""
 _NO_NEWS = (RunHeld, OwnershipLost, StoreClosed)
 """Errors that are not reported: another process has the run, or this process stops."""
 
@@ -56,6 +61,8 @@ class _Refusal(NamedTuple):
     version: int
     why: str
     again_at: float
+    repeated: int = 0
+    """How many claimed attempts before this one were refused alike."""
 
 
 class Service:
@@ -201,25 +208,31 @@ class Service:
             return
         if isinstance(error, RunInterrupted) and (self._stopped or self._engine.closing):
             return
-        if error is not None and not isinstance(error, RunWaiting):
-            known = self._refused.get(tried.id)
-            soon = isinstance(error, StoreError) or (
-                isinstance(error, EndedElsewhere) and error.ended_with < 0
-            )
-            after_s = _SOON_AGAIN_S if soon else _REFUSED_AGAIN_S
-            again_at = self._engine.clock.monotonic() + after_s
-            now = self._refused[tried.id] = _Refusal(self._tried_version(tried), str(error), again_at)
-            if known is not None and known[:2] == now[:2]:
-                return  # it was reported
+        if error is not None and not isinstance(error, RunWaiting) and not self._refuse(tried, error):
+            return  # it was reported
         self.served += 1
         if self._on_served is not None:
             self._on_served(tried.id, error)
 
-    def _tried_version(self, tried: RunRow) -> int:
-        """As it was before, if it was not claimed: what others wrote to it meanwhile was not tried. Else as
-        it is now, with what was written of the attempt itself."""
-        row = self._engine.store.run(tried.id)
-        return row.version if row is not None and row.epoch != tried.epoch else tried.version
+    def _refuse(self, tried: RunRow, error: BaseException) -> bool:
+        """Note when to try it again; whether there is something new to report."""
+        known, row = self._refused.get(tried.id), self._engine.store.run(tried.id)
+        claimed = row is not None and row.epoch != tried.epoch
+        # As it was before, if it was not claimed: what others wrote to it meanwhile was not tried. Else as it
+        # is now, with what was written of the attempt itself.
+        version = row.version if row is not None and claimed else tried.version
+        alike = known is not None and (known.version, known.why) == (tried.version, str(error))
+        alike = alike and not (claimed and self._made_progress(tried))
+        repeated = known.repeated + 1 if known is not None and alike and claimed else 0
+        soon = isinstance(error, StoreError) or (isinstance(error, EndedElsewhere) and error.ended_with < 0)
+        after_s = (_SOON_AGAIN_S if soon else _REFUSED_AGAIN_S) * 2.0 ** min(repeated, 20)
+        again_at = self._engine.clock.monotonic() + min(after_s, _LONGEST_AGAIN_S)
+        self._refused[tried.id] = _Refusal(version, str(error), again_at, repeated)
+        return not alike
+
+    def _made_progress(self, tried: RunRow) -> bool:
+        entries = self._engine.store.entries(tried.id, after=tried.version)
+        return any(entry.type not in _NO_PROGRESS for entry in entries)
 
 
 def take(engine: Engine, row: RunRow, on_taken: OnTaken | None) -> Run[Any]:

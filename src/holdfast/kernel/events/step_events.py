@@ -157,7 +157,8 @@ class ValueRecorded(Event, frozen=True, gc=False):
 
 class GateOpened(Event, frozen=True, gc=False):
     """The run waits: for a decision on what is shown, whose digest this is, or for a signal. Without an
-    answer until `until` (microseconds, 0 for ever) its outcome is `unanswered`."""
+    answer until `until` (microseconds, 0 for ever) its outcome is `unanswered`. An `automatic` one waits for
+    nobody: its decision is in the same commit."""
 
     key: str
     ordinal: int
@@ -168,6 +169,7 @@ class GateOpened(Event, frozen=True, gc=False):
     blob: str = ""
     until: int = 0
     generation: int = 0
+    automatic: bool = False
 
 
 class GateDecided(Event, frozen=True, gc=False):
