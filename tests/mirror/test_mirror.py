@@ -333,7 +333,7 @@ def test_an_edited_or_torn_file_is_kept(
 
 
 def _status(project: Project, hf: Holdfast) -> list[object]:
-    return list(status(hf._store, hf._reader, project.mirror, hf._store.incarnation).faults)
+    return list(status(hf._store, hf._reader, project.mirror).faults)
 
 
 def test_a_changed_journal_is_kept(project: Project) -> None:
@@ -415,7 +415,7 @@ def test_a_mirror_that_is_ahead_is_not_behind(project: Project) -> None:
 
     def found() -> tuple[str, int, bool]:
         with project.opened(drains=False) as hf:
-            known = status(hf._store, hf._reader, project.mirror, hf._store.incarnation)
+            known = status(hf._store, hf._reader, project.mirror)
             return known.shows, known.behind, known.is_current
 
     assert found() == ("ahead", 0, False)

@@ -158,6 +158,65 @@ def test_doctor_reports_a_lost_write_ahead_log(home: Path) -> None:
     assert "holdfast repair" in check.says
 
 
+def test_a_lost_end_comes_back_after_the_next_write(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The command that writes first keeps the journal and says so; `mirror status` and `doctor` name it, and
+    a plain repair brings its events back, also if they share no stream with the database."""
+    with Holdfast(home, durability="process") as hf:
+        hf.with_id("first").run(order, 1)
+    lose_end(home, code=CREATES)
+    with Holdfast(home, durability="process") as hf:
+        hf.tasks.create("new")
+        name = f"journal.jsonl.ahead-{hf._store.incarnation}"
+    (said,) = [one.message for one in caplog.records]
+    kept = home.with_name("mirror") / "tasks" / name
+    assert said.startswith(f"the log has lost events that its journal has, which is kept as {kept}")
+    assert "`holdfast repair`" in said and "mirror import" not in said
+    with Holdfast(home, read_only=True) as hf:
+        assert hf.mirror_status().ahead == (f"tasks/{name}",)
+    (check,) = [one for one in doctor(str(home)) if one.name in ("integrity", "journal")]
+    assert check.verdict == "bad" and f"the journal {name} has 5 events behind its end" in check.says
+    report = Holdfast.repair_store(home)
+    assert report.ok and report.taken[f"the journal {name}"] == 5
+    assert sorted(numbers(home).values()) == ["first", *(f"late {n}" for n in range(5)), "new"]
+    assert Holdfast.repair_store(home).findings == () and kept.exists()
+    with Holdfast(home, read_only=True) as hf:
+        assert hf.mirror_status().ahead == ()
+
+
+@pytest.mark.parametrize("also", ["late tasks", "nothing else"])
+def test_lost_events_that_do_not_fit_are_named(home: Path, also: str) -> None:
+    """The same task was changed before the end was lost, and again after: the store keeps its own events, the
+    journal the others, and `repair` says which. What fits comes back."""
+    with Holdfast(home, durability="process") as hf:
+        task = hf.tasks.create("base").id
+    late = f"{CREATES}\n" if also == "late tasks" else ""
+    lose_end(home, code=f"{late}for n in range(3): hf.tasks.note('{task}', f'note {{n}}')")
+    with Holdfast(home, durability="process") as hf:
+        hf.tasks.edit(task, name="renamed")
+    (kept,) = home.with_name("mirror").glob("tasks/journal.jsonl.ahead-*")
+    before = kept.read_bytes()
+    report = Holdfast.repair_store(home)
+    (finding,) = [one for one in report.findings if one.place == kept.name]
+    assert f"its events of @task/{task} do not follow" in finding.what
+    assert report.ok and report.taken.get(f"the journal {kept.name}", 0) == (5 if late else 0)
+    assert sorted(numbers(home).values()) == [*(f"late {n}" for n in range(5) if late), "renamed"]
+    assert kept.read_bytes() == before
+
+
+def test_a_restore_leaves_a_journal_of_a_lost_end_alone(home: Path) -> None:
+    """What was lost before a restore does not come back by itself after it."""
+    with Holdfast(home, durability="process") as hf:
+        hf.tasks.create("base")
+        backup = hf.backup()
+    lose_end(home, code=CREATES)
+    with Holdfast(home, durability="process") as hf:
+        hf.tasks.create("new")
+    assert list(home.with_name("mirror").glob("tasks/journal.jsonl.ahead-*"))
+    Holdfast.restore_backup(backup, home)
+    assert not any("behind its end" in one.what for one in Holdfast.repair_store(home).findings)
+    assert numbers(home) == {1: "base"}
+
+
 def test_a_mirror_that_is_behind_is_no_damage(home: Path) -> None:
     """What the database has and the mirror does not is the ordinary case."""
     with Holdfast(home, durability="process") as hf:
@@ -250,6 +309,25 @@ def test_a_journal_that_was_kept_aside_can_be_named(home: Path) -> None:
     assert report.ok and report.taken[f"the journal {aside.name}"] == 1
     assert sorted(numbers(home).values()) == ["base", "new", "taken away"]
     assert [one for one in doctor(str(home)) if one.name == "journal"] == []
+
+
+def test_a_journal_from_before_a_restore_shows_no_loss(home: Path) -> None:
+    """Of a task that went another way since the restore, the longer history in the journal is not lost: it
+    does not fit, which is reported, and the rest comes back."""
+    with Holdfast(home, durability="process") as hf:
+        task = hf.tasks.create("base").id
+        backup = hf.backup()
+        for n in range(3):
+            hf.tasks.note(task, f"note {n}")
+        hf.tasks.create("taken away")
+    Holdfast.restore_backup(backup, home)
+    with Holdfast(home, durability="process") as hf:
+        hf.tasks.edit(task, name="renamed")
+    (aside,) = home.with_name("mirror").glob("tasks/journal.jsonl.edited-*")
+    report = Holdfast.repair_store(home, backup=aside)
+    assert report.ok and report.lost == ()
+    assert [one.place for one in report.findings] == ["holdfast.db", aside.name]
+    assert sorted(numbers(home).values()) == ["renamed", "taken away"]
 
 
 # Lost runs

@@ -121,11 +121,12 @@ def _file(place: Place) -> Iterator[Check]:
     if not path.exists():
         return  # opening it says what to do
     known = facts(path)
+    lost = None if known.problems else wiring.lost_end(place)
     if known.problems:
         first = f"{counted(len(known.problems), 'problem')}, the first: {known.problems[0]}"
         advice = f"{quoted(Way('repair', arguments={'dry_run': True}))} says what can be saved"
         yield Check("integrity", "bad", f"{first}; {advice}", StoreError.exit_code)
-    elif (lost := wiring.lost_end(place)) is not None:
+    elif lost is not None:
         advice = f"{quoted(Way('repair', arguments={'dry_run': True}))} says what can be saved"
         yield Check("integrity", "bad", f"{lost.what}; {advice}", StoreError.exit_code)
     else:
@@ -133,6 +134,8 @@ def _file(place: Place) -> Iterator[Check]:
         yield Check("integrity", "good", f"quick check found nothing; {way} checks the log")
     if not known.problems:
         for kept, count in wiring.kept_journals(place).items():
+            if lost is not None and kept == lost.journal:
+                continue
             way = quoted(Way("repair", arguments={"from": str(kept)}))
             events = f"{counted(count, 'event')} that the store does not have"
             yield Check(

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
+from holdfast.errors import Resync
 from holdfast.mirror import sealed_json
 from holdfast.mirror.line_file import Mark
 from holdfast.mirror.mirror_directory import MirrorDirectory
+
+if TYPE_CHECKING:
+    from holdfast.store.port import Store
 
 NAME: Final = "mirror.json"
 FORMAT: Final = 1
@@ -44,12 +48,32 @@ def read(directory: MirrorDirectory) -> Card | None:
     return card if card.format == FORMAT else None
 
 
-def history_of(card: Card) -> str:
-    """The incarnation of the store that wrote the files; empty if the cursor does not say."""
+class Shown(NamedTuple):
+    """What a cursor says: the incarnation of the store, the position of an event in its log, and how the hash
+    of that begins (hexadecimal)."""
+
+    incarnation: str = ""
+    position: int = 0
+    piece: str = ""
+
+
+def shown(cursor: str) -> Shown:
+    """Empty if it cannot be read."""
     try:
-        return base64.urlsafe_b64decode(card.cursor).decode().partition(".")[0]
-    except (binascii.Error, UnicodeDecodeError):
-        return ""
+        incarnation, position, piece = base64.urlsafe_b64decode(cursor).decode().split(".")
+        return Shown(incarnation, int(position), piece)
+    except (binascii.Error, ValueError):
+        return Shown()
+
+
+def whose(card: Card, store: Store) -> str:
+    """Whose events the files show: `own`; `ahead`, if they have events of this store that its log does not
+    have; `other`, if they are of another store, or of this one before a restore."""
+    try:
+        store.feed(card.cursor, limit=1)
+    except Resync:
+        return "ahead" if shown(card.cursor).incarnation == store.incarnation else "other"
+    return "own"
 
 
 def write(directory: MirrorDirectory, card: Card) -> None:

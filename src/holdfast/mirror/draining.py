@@ -203,13 +203,14 @@ class Mirror:
         """All files from the beginning of the log. Files of lines that are not the beginning of what the log
         has are kept aside, unless they are as they were left and streams were removed from the log since. If
         the card does not say that the files are this store's (a clone of a repository that has a mirror, a
-        copy of a project, a new store), all that differ are kept aside."""
+        copy of a project), or they are ahead of its log, all that differ are kept aside."""
         from holdfast.mirror import tracker_files
 
         card = cards.read(top)
-        forget = card is not None and self._is_behind(card)
+        whose = "other" if card is None else cards.whose(card, self._store)
+        forget = whose == "own"
         if not forget:
-            top.begin_anew()
+            top.begin_anew(self._store.incarnation if whose == "ahead" else "")
         if card is not None:  # the session that was active last is found again
             card = msgspec.structs.replace(card, session="", active_at=0)
         events, cursor = 0, ""
@@ -249,15 +250,6 @@ class Mirror:
                         inside.keep_others_aside(card.lines.__contains__)
         with top.within(run_file.DIRECTORY) as directory:
             directory.keep_others_aside(is_run)
-
-    def _is_behind(self, card: Card) -> bool:
-        """Whether the card is of this store's history: what the log does not have any more was removed on
-        purpose."""
-        try:
-            self._store.feed(card.cursor, limit=1)
-        except Resync:
-            return False
-        return True
 
     def _finish(
         self, top: MirrorDirectory, card: Card, changed: _Changed, events: int, *, rebuilt: bool = False

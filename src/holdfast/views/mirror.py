@@ -31,6 +31,7 @@ class MirrorStatus(View, frozen=True):
     faults: tuple[MirrorFault, ...] = ()
     kept: tuple[str, ...] = ()
     shows: str = ""
+    ahead: tuple[str, ...] = ()
 
     JSON: ClassVar = {
         "directory": "where it is; null if there is none",
@@ -44,6 +45,7 @@ class MirrorStatus(View, frozen=True):
         "kept": "files that were kept aside, in the mirror's directory",
         "shows": "whose events: `own`; `ahead`, if it has events of this store that the log has not; "
         "`other`, if they are of another store, or of this one before a restore; null if there is none",
+        "ahead": "of `kept`, journals with events that the log has lost: `holdfast repair` examines them",
     }
     JSON_NULL: ClassVar = ("shows",)
 

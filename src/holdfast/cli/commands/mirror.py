@@ -67,6 +67,9 @@ def _describe(found: MirrorStatus) -> Iterator[Line]:
         ]
     for n, name in enumerate(found.kept[:_MOST]):
         yield [(("kept aside" if n == 0 else "").ljust(11), "dim"), clean(name)]
+    for name in found.ahead:
+        text = f"the log has lost events that {name} has; {quoted(Way('repair'))} brings back those that fit"
+        yield from effects.row("lost", clean(text), "yellow")
     more = max(0, len(found.faults) - _MOST) + max(0, len(found.kept) - _MOST)
     if more:
         yield [" " * 11, (f"and {more:,} more (--json has all)", "dim")]

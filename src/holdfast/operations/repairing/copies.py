@@ -18,7 +18,7 @@ import msgspec
 
 from holdfast.errors import BadInput
 from holdfast.kernel.events import TYPES
-from holdfast.operations.repairing.mirrored import Mirrored, MirroredRun, is_plain
+from holdfast.operations.repairing.mirrored import Mirrored, MirroredRun, is_ahead_of, is_plain
 from holdfast.store.sqlite.attachment import read_attachment
 from holdfast.store.sqlite.backup import find
 from holdfast.store.sqlite.kept_log import kept_stores
@@ -189,10 +189,14 @@ def _journal_trust(
     sources: Sources, path: Path, lives: set[str], before: set[str], *, is_lost: bool
 ) -> _JournalTrust:
     """The journal of the mirror is of the incarnation that the card says. What is only in a journal that was
-    kept aside, or in that of another incarnation, is not taken: a restore may have taken it away. The user
-    may name one; if the database `is_lost`, there is nothing that could prove it."""
+    kept aside, or in that of another incarnation, is not taken: a restore may have taken it away; unless it
+    was kept because this log had lost events that it has. The user may name one; if the database `is_lost`,
+    there is nothing that could prove it. What a kept or a named one says of the ends of streams does not
+    count: the log may have gone another way since."""
+    if any(is_ahead_of(path, one) for one in lives):
+        return _JournalTrust(OLDER, OLDER)
     if path == sources.chosen:
-        return _JournalTrust(SAME if is_lost else None, SAME)
+        return _JournalTrust(SAME if is_lost else None, OLDER)
     if sources.mirror is None or path != sources.mirror.journal:
         return _JournalTrust(None, EARLIER)
     incarnation = sources.mirror.incarnation
