@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Holdfast, step, workflow
-from holdfast.errors import NotFound, NotTrusted, RunArchived
+from holdfast.errors import NotFound, NotTrusted, RunArchived, StoreLost
 from holdfast.facade.storeless import doctor
 from holdfast.store.sqlite.store import SqliteStore
 
@@ -426,6 +426,30 @@ def test_a_store_that_is_gone_comes_back_from_the_mirror(project: Path) -> None:
     assert project_numbers() == {1: "first", 3: "last"}
     assert [one.name for one in doctor() if one.verdict == "bad"] == []
     assert Holdfast.repair_store(None).findings == ()
+
+
+def test_no_new_store_begins_over_one_that_is_gone(project: Path) -> None:
+    """Neither to write nor to read: it would begin a new mirror, and the journal could no longer be proven to
+    be of this project. Nothing is made. Without the mirror a new store begins."""
+    for flags in ({}, {"read_only": True}):
+        with pytest.raises(StoreLost, match=r"`holdfast repair` rebuilds .* or move .* away"):
+            Holdfast(**flags)
+    assert not list((project.parent / "data" / "holdfast").glob("project-*"))
+    (project / ".holdfast").rename(project / "old")
+    with Holdfast() as hf:
+        assert hf.tasks.list() == []
+
+
+def test_a_backup_is_restored_where_the_store_is_gone(project: Path, tmp_path: Path) -> None:
+    """The mirror that is left does not stop it."""
+    Holdfast.repair_store(None)
+    with Holdfast() as hf:
+        home, backup = hf.home, hf.backup(tmp_path / "backup.db")
+    shutil.rmtree(home)
+    with pytest.raises(StoreLost):
+        Holdfast()
+    Holdfast.restore_backup(backup, None)
+    assert project_numbers() == {1: "first", 3: "last"}
 
 
 def test_checks_of_a_store_from_a_mirror_need_trust(project: Path) -> None:

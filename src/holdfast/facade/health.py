@@ -43,18 +43,15 @@ def examine(home: str | None = None) -> Iterator[Check]:
 
 
 def _without_store(home: str | None, error: NotFound) -> Check:
-    """There is none yet; unless a mirror is left that was written from one."""
+    """There is none yet; unless a mirror is left that may have been written from one."""
     try:
         place = wiring.find_place({"home": home}, create=False, needs_store=False)
         left = wiring.left_mirror(place)
     except HoldfastError:
         left = None
-    if left is None or not (left.is_copy or left.has_journal):
+    if left is None or not left.has_journal:
         return Check("store", "note", str(error))
     mirror = f"there is no store in {place.home}, and {left.directory} is the mirror of one"
-    if left.is_copy:
-        text = f"{mirror}: it is gone; {quoted(Way('repair'))} rebuilds what the mirror has"
-        return Check("store", "bad", text, StoreError.exit_code)
     way = quoted(Way("repair", arguments={"from": str(left.journal)}))
     return Check("store", "note", f"{mirror} that may not be yours; if it is, {way} rebuilds what it has")
 

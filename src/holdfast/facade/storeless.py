@@ -58,7 +58,7 @@ class Storeless:
         flags = {"home": None if home is None else os.fspath(home)}
         source = source_of(os.fspath(file), _backup_directory(flags))
         inspect(source)  # before a directory is made for a store that is not there yet
-        place = wiring.find_place(flags)
+        place = wiring.find_place(flags, needs_store=False)
         return wiring.restore_backup(
             place,
             source,
@@ -99,7 +99,7 @@ class Storeless:
         if not place.home.exists():
             if dry_run:
                 return _gone(place)
-            place = wiring.find_place(flags)
+            place = wiring.find_place(flags, needs_store=False)
         report = wiring.repair_store(
             place, chosen, microseconds(datetime.now(UTC)), dry_run=dry_run, progress=on_progress or silent
         )
