@@ -477,7 +477,7 @@ def test_a_journal_that_cannot_be_read_does_not_stop_doctor(home: Path, monkeypa
     assert [one.name for one in doctor(home) if one.verdict == "bad"] == []
 
 
-@pytest.mark.parametrize("how", ["copied", "checked out"])
+@pytest.mark.parametrize("how", ["copied", "moved", "checked out"])
 def test_a_mirror_that_came_with_the_directory_is_not_taken(
     project: Path, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -486,6 +486,9 @@ def test_a_mirror_that_came_with_the_directory_is_not_taken(
     if how == "copied":
         shutil.copytree(project, project.with_name("copy"))
         monkeypatch.chdir(project.with_name("copy"))
+    elif how == "moved":
+        project = project.rename(project.with_name("moved"))
+        monkeypatch.chdir(project)
     else:
         (project / ".holdfast" / "mirror.json").chmod(0o644)
     assert [one.name for one in doctor() if one.verdict == "bad"] == []
