@@ -456,7 +456,7 @@ def test_checks_of_a_store_from_a_mirror_need_trust(project: Path) -> None:
     """The mirror's files may have come with the project: what they name is executed only if the user says
     so."""
     report = Holdfast.repair_store(None)
-    assert report.ways[-1].action == "trust"
+    assert report.ways[-1].action == "trust" and report.journaled == 2
     with Holdfast() as hf:
         home, task = hf.home, hf.tasks.create("build", checks=["true"]).id
         with pytest.raises(NotTrusted):
@@ -464,6 +464,18 @@ def test_checks_of_a_store_from_a_mirror_need_trust(project: Path) -> None:
     Holdfast.trust(home)
     with Holdfast() as hf:
         assert hf.tasks.complete(task).status == "completed"
+
+
+def test_a_store_from_a_backup_is_ones_own(project: Path, tmp_path: Path) -> None:
+    """Nothing of it came from a journal, whatever the name of the backup: what it names is executed."""
+    Holdfast.repair_store(None)
+    with Holdfast() as hf:
+        home, backup = hf.home, hf.backup(tmp_path / "journal.db")
+    shutil.rmtree(home)
+    (project / ".holdfast").rename(project / "old")
+    report = Holdfast.repair_store(tmp_path / "other", backup=backup)
+    assert report.journaled == 0 and report.taken.keys() == {"the backup journal.db"}
+    assert not (tmp_path / "other" / "rebuilt").exists()
 
 
 def test_a_journal_that_cannot_be_read_does_not_stop_doctor(home: Path, monkeypatch) -> None:

@@ -287,7 +287,7 @@ def test_wrong_values_elsewhere(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("key", ["home", "workspace", "backup_dir", "mirror_dir"])
 def test_a_home_directory_of_others_is_refused(tmp_path: Path, key: str) -> None:
-    """When the settings are read, with the place: a command that does not need the directory says the same."""
+    """When the settings are read, with the place: also by a command that does not need the directory."""
     variable = f"HOLDFAST_{key.upper()}"
     assert fault(tmp_path, {variable: "~nouser/x"}) == (
         f"{variable}: {key}: '~nouser/x': only the own home directory is known as ~; write the whole path"

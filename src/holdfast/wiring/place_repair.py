@@ -35,7 +35,7 @@ def repair_store(
     is_new = not may_have_store(place.home)
     sources = Sources(place.home, backup_directory(place), backup, _mirrored(place))
     report = repair(sources, at, dry_run=dry_run, progress=progress)
-    if is_new and report.kept is not None and any("journal" in copy for copy in report.taken):
+    if is_new and report.kept is not None and report.journaled:
         note_rebuilt(place.home)
     if is_new and report.kept is not None and not is_own(place.home):
         trusts = Way("trust", "", {"directory": str(place.home)}, "allows the code and checks that it names")

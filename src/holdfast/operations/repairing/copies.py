@@ -80,11 +80,13 @@ def is_journal(path: Path) -> bool:
 
 class Collected(NamedTuple):
     """`incarnation` is that of the store, and `unused` has a sentence for each copy that was not used.
-    `runs` are those that the mirror shows: none if it may be of another life of the store."""
+    `runs` are those that the mirror shows: none if it may be of another life of the store. `journals` are the
+    copies that are journals."""
 
     incarnation: str
     unused: list[str]
     runs: dict[str, MirroredRun]
+    journals: frozenset[int]
 
 
 def collect(sources: Sources, own: Images | None, candidates: Candidates) -> Collected:
@@ -110,18 +112,21 @@ def collect(sources: Sources, own: Images | None, candidates: Candidates) -> Col
     before = _trust(candidates, read, lives, {one.copy for one in chosen})
     for path in sources.archives:
         add_archive(candidates, candidates.add_copy(f"the archive {path.name}", SAME), path)
-    unused = []
+    unused, journals = [], set[int]()
     for path in sources.journals:
         trust = _journal_trust(sources, path, lives, before, is_lost=is_lost)
-        if not _add_journal(candidates, path, trust):
-            if path == sources.chosen:
-                raise BadInput(f"{path} is a journal of another store; nothing was changed")
+        copy = candidates.add_copy(f"the journal {path.name}", EARLIER)
+        if _add_journal(candidates, copy, path, trust):
+            journals.add(copy)
+        elif path == sources.chosen:
+            raise BadInput(f"{path} is a journal of another store; nothing was changed")
+        else:
             unused.append(f"{path} is not used: it cannot be proven to be of this store")
     runs = dict[str, MirroredRun]()
     if sources.mirror is not None and sources.mirror.incarnation and sources.mirror.incarnation in lives:
         # The file of a run that a restore took away stays in the mirror.
         runs = {one.id: one for one in sources.mirror.runs() if not candidates.is_left(one.id)}
-    return Collected(incarnation, unused, runs)
+    return Collected(incarnation, unused, runs, frozenset(journals))
 
 
 def _trust(candidates: Candidates, read: Sequence[_Copy], lives: Set[str], chosen: Set[int]) -> set[str]:
@@ -206,10 +211,9 @@ def _journal_trust(
     return _JournalTrust(proven, EARLIER)
 
 
-def _add_journal(candidates: Candidates, path: Path, trust: _JournalTrust) -> bool:
+def _add_journal(candidates: Candidates, copy: int, path: Path, trust: _JournalTrust) -> bool:
     """Put in a journal; whether it is used. It lies in the project, where others may have put it: it must be
     proven to be of this store, or share an event with it."""
-    copy = candidates.add_copy(f"the journal {path.name}", EARLIER)
     shared, place = False, JournalPlace()
     with path.open("rb") as file:
         for line in journal.read_lines(file):
