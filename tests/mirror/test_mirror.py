@@ -446,6 +446,7 @@ def test_the_mirror_of_another_store_is_kept(tmp_path: Path, uses: str, card: st
         if uses == "tasks":
             project.create(hf, "t5", "mine")
         hf.with_id("r1").run(survey, 3)
+    project.named = False  # a clone has it where the mirror of a project is
     (sentence,) = project.drain().kept
     assert "was not written by this store" in sentence
     fresh = tmp_path / "fresh"
@@ -457,6 +458,27 @@ def test_the_mirror_of_another_store_is_kept(tmp_path: Path, uses: str, card: st
             project.remember(hf, f"m{number}", f"number {number}")
             hf.with_id(f"r{6 + number}").run(survey)
     assert before <= _contents(project.mirror)
+
+
+def test_a_directory_is_the_mirror_of_one_store(tmp_path: Path) -> None:
+    """A second store to which the user gives the same directory does not write there, and says so; the files
+    of the first stay as they are, however often both write. `rebuild` takes the directory."""
+    first, second = Project(tmp_path / "first"), Project(tmp_path / "second")
+    second.mirror = first.mirror
+    with first.opened() as hf:
+        first.work(hf)
+    before = look(first.mirror)
+    for number in range(3):
+        with second.opened(drains=False) as hf:
+            second.create(hf, f"t{number}", "mine")
+        done = second.drain()
+        assert not done.is_current and done.replaced == 0
+        (sentence,) = done.kept
+        assert f"{first.mirror} has that of another store; name another directory" in sentence
+        first.drain()
+    assert look(first.mirror) == before
+    second.rebuild()
+    assert second.drain().is_current
 
 
 def test_what_others_put_there_is_not_followed(project: Project, tmp_path: Path) -> None:

@@ -268,8 +268,32 @@ def test_what_a_restore_took_away_stays_away(home: Path) -> None:
     assert numbers(home) == before == {1: "base", 2: "new"}
 
 
+def test_a_restore_makes_the_mirror_again(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It shows no session that the store does not have, and the mirror of before is not called that of
+    another store."""
+    with Holdfast(home, durability="process") as hf:
+        hf.tasks.create("base")
+        backup = hf.backup()
+        session = hf.sessions.start().id
+    current = home.with_name("mirror") / "tasks" / "current.json"
+    assert session in current.read_text()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOLDFAST_MIRROR", "false")
+        Holdfast.restore_backup(backup, home)
+    with Holdfast(home, read_only=True) as hf:
+        assert hf.mirror_status().shows == "earlier"
+    Holdfast.restore_backup(backup, home)
+    assert session not in current.read_text()
+    (said,) = [one.message for one in caplog.records]
+    assert said.startswith("the mirror is of the time before a restore or a repair of the store")
+    with Holdfast(home, read_only=True) as hf:
+        assert hf.mirror_status().is_current
+
+
 @pytest.mark.parametrize("how", ["damaged", "deleted"])
-def test_a_mirror_from_before_a_restore_brings_nothing_back(home: Path, how: str) -> None:
+def test_a_mirror_from_before_a_restore_brings_nothing_back(
+    home: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The store is damaged before the mirror was written again: its journal and its runs are still those of
     the time before."""
     with Holdfast(home, durability="process") as hf:
@@ -277,7 +301,9 @@ def test_a_mirror_from_before_a_restore_brings_nothing_back(home: Path, how: str
         backup = hf.backup()
         hf.tasks.create("taken away")
         hf.with_id("taken-away").run(order, 1)
-    Holdfast.restore_backup(backup, home)
+    with monkeypatch.context() as patch:
+        patch.setenv("HOLDFAST_MIRROR", "false")
+        Holdfast.restore_backup(backup, home)
     if how == "deleted":
         (home / "holdfast.db").unlink()
     else:

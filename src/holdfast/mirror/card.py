@@ -24,7 +24,8 @@ FORMAT: Final = 1
 class Card(msgspec.Struct, frozen=True):
     """`cursor` is that of the store's feed: the files show every event up to it. `lines` has the mark of
     each file that is only added to, by its path in the mirror; `session` is the one that
-    `tasks/current.json` shows. `checklists` are the runs of checklists that have not ended."""
+    `tasks/current.json` shows. `checklists` are the runs of checklists that have not ended. `log` is the hash
+    of the first event of the store's log: a restore does not change it."""
 
     format: int
     cursor: str
@@ -33,6 +34,7 @@ class Card(msgspec.Struct, frozen=True):
     active_at: int = 0
     lines: dict[str, Mark] = {}
     checklists: tuple[str, ...] = ()
+    log: str = ""
     sha256: str = ""
 
 
@@ -68,12 +70,20 @@ def shown(cursor: str) -> Shown:
 
 def whose(card: Card, store: Store) -> str:
     """Whose events the files show: `own`; `ahead`, if they have events of this store that its log does not
-    have; `other`, if they are of another store, or of this one before a restore."""
+    have; `earlier`, if they are of this store before a restore or a repair; `other`, if they are of another
+    store, or the card does not say of which."""
     try:
         store.feed(card.cursor, limit=1)
     except Resync:
-        return "ahead" if shown(card.cursor).incarnation == store.incarnation else "other"
+        if shown(card.cursor).incarnation == store.incarnation:
+            return "ahead"
+        return "earlier" if card.log and card.log == log_of(store) else "other"
     return "own"
+
+
+def log_of(store: Store) -> str:
+    """The hash of the first event of the log, hexadecimal; empty if it has none."""
+    return next((entry.hash.hex() for entry in store.feed(limit=1).entries), "")
 
 
 def write(directory: MirrorDirectory, card: Card) -> None:

@@ -60,8 +60,9 @@ def _is_ahead(name: str, incarnation: str) -> bool:
 def _shown(store: Store, card: Card) -> tuple[str, int]:
     """Whose events the files show, and how many of this log they do not."""
     shows = cards.whose(card, store)
-    behind = {"own": card.cursor, "other": ""}.get(shows)
-    return shows, 0 if behind is None else _count(store, behind)
+    if shows == "ahead":
+        return shows, 0
+    return shows, _count(store, card.cursor if shows == "own" else "")
 
 
 def _count(store: Store, cursor: str) -> int:

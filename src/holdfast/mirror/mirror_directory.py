@@ -43,6 +43,7 @@ class _Drain:
     stamp      the time that the names of files kept aside get
     kept       a sentence for each file that was renamed
     is_others  whether the files that are there are not this store's
+    why        why they are not, in words
     ahead      the incarnation of this store, if they show events that its log does not have; else empty
     others     of those, the paths of all that were renamed
     written    of those, the paths of all that are now as this store has them
@@ -52,6 +53,7 @@ class _Drain:
         self.stamp = stamp
         self.kept: list[Kept] = []
         self.is_others = False
+        self.why = ""
         self.ahead = ""
         self.others: list[Path] = []
         self.written: set[Path] = set()
@@ -128,18 +130,19 @@ class MirrorDirectory:
             else f"{others[0]} and {len(others) - 1:,} more are kept"
         )
         advice = "`holdfast mirror status` lists what is kept, `holdfast mirror import FILE` imports a file"
-        return [*self._shared.kept, Kept(f"the mirror was not written by this store: {some}; {advice}")]
+        return [*self._shared.kept, Kept(f"{self._shared.why}: {some}; {advice}")]
 
     @property
     def is_others(self) -> bool:
         """Whether the files that are there may be another store's."""
         return self._shared.is_others
 
-    def begin_anew(self, ahead: str = "") -> None:
-        """From here on, no file that is there counts as this store's: before it is replaced, it is renamed,
-        also if it is as holdfast wrote it. `ahead` is the incarnation of this store if the files show events
-        that its log does not have."""
+    def begin_anew(self, why: str, ahead: str = "") -> None:
+        """From here on, no file that is there counts as this log's: before it is replaced, it is renamed,
+        also if it is as holdfast wrote it. `why` begins the sentence about it; `ahead` is the incarnation of
+        this store if the files show events that its log does not have."""
         self._shared.is_others = True
+        self._shared.why = why
         self._shared.ahead = ahead
 
     def end_anew(self) -> None:

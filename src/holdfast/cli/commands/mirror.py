@@ -85,8 +85,10 @@ def _describe(found: MirrorStatus) -> Iterator[Line]:
 def _why_late(found: MirrorStatus) -> str:
     if found.shows == "ahead":
         return f"ahead: it has events that the log has not; {quoted(Way('repair'))} examines that"
+    if found.shows == "earlier":
+        return "of the time before a restore or a repair; the next command that writes makes it again"
     if found.shows == "other":
-        return "of another store; the next command that writes keeps its files aside"
+        return "of another store"
     if found.behind:
         return f"{counted(found.behind, 'event')} behind; the next command that writes repairs it"
     if all(fault.fault == "edited" for fault in found.faults):
