@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Holdfast, step, workflow
-from holdfast.errors import NotFound, NotTrusted, RunArchived, StoreLost
+from holdfast.errors import BadInput, NotFound, NotTrusted, RunArchived, StoreLost
 from holdfast.facade.storeless import doctor
 from holdfast.store.sqlite.store import SqliteStore
 
@@ -354,6 +354,36 @@ def test_a_journal_from_before_a_restore_shows_no_loss(home: Path) -> None:
     assert report.ok and report.lost == ()
     assert [one.place for one in report.findings] == ["holdfast.db", aside.name]
     assert sorted(numbers(home).values()) == ["renamed", "taken away"]
+
+
+@pytest.mark.parametrize("proof", ["a backup", "the mirror", "nothing"])
+def test_a_journal_of_another_store_is_refused_if_a_copy_disproves_it(
+    home: Path, proof: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database is gone, and the journal that the user names shares no event with the copies that have
+    tasks: nothing is changed. If no copy has any, the user's word counts."""
+    alien = home.with_name("alien")
+    with monkeypatch.context() as patch:
+        patch.setenv("HOLDFAST_MIRROR_DIR", str(alien / "mirror"))
+        with Holdfast(alien / "home", durability="process") as hf:
+            hf.tasks.create("alien")
+    with Holdfast(home, durability="process") as hf:
+        hf.tasks.create("base")
+        if proof == "a backup":
+            hf.backup()
+    (home / "holdfast.db").unlink()
+    if proof != "the mirror":
+        shutil.rmtree(home.with_name("mirror"))
+    named = alien / "mirror" / "tasks" / "journal.jsonl"
+    if proof == "nothing":
+        Holdfast.repair_store(home, backup=named)
+        assert numbers(home) == {1: "alien"}
+    else:
+        with pytest.raises(BadInput, match="is a journal of another store; nothing was changed"):
+            Holdfast.repair_store(home, backup=named)
+        assert not (home / "holdfast.db").exists()
+        Holdfast.repair_store(home)
+        assert numbers(home) == {1: "base"}
 
 
 # Lost runs

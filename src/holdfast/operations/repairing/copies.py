@@ -113,8 +113,9 @@ def collect(sources: Sources, own: Images | None, candidates: Candidates) -> Col
     for path in sources.archives:
         add_archive(candidates, candidates.add_copy(f"the archive {path.name}", SAME), path)
     unused, journals = [], set[int]()
-    for path in sources.journals:
-        trust = _journal_trust(sources, path, lives, before, is_lost=is_lost)
+    for path in sorted(sources.journals, key=lambda one: one == sources.chosen):  # the one named is last
+        is_vouched = is_lost and path == sources.chosen and not _has_journaled(candidates)
+        trust = _journal_trust(sources, path, lives, before, is_vouched=is_vouched)
         copy = candidates.add_copy(f"the journal {path.name}", EARLIER)
         if _add_journal(candidates, copy, path, trust):
             journals.add(copy)
@@ -191,17 +192,17 @@ class _JournalTrust(NamedTuple):
 
 
 def _journal_trust(
-    sources: Sources, path: Path, lives: set[str], before: set[str], *, is_lost: bool
+    sources: Sources, path: Path, lives: set[str], before: set[str], *, is_vouched: bool
 ) -> _JournalTrust:
     """The journal of the mirror is of the incarnation that the card says. What is only in a journal that was
     kept aside, or in that of another incarnation, is not taken: a restore may have taken it away; unless it
-    was kept because this log had lost events that it has. The user may name one; if the database `is_lost`,
-    there is nothing that could prove it. What a kept or a named one says of the ends of streams does not
-    count: the log may have gone another way since."""
+    was kept because this log had lost events that it has. The user may name one; `is_vouched` if no other
+    copy has events that could prove or disprove it. What a kept or a named one says of the ends of streams
+    does not count: the log may have gone another way since."""
     if any(is_ahead_of(path, one) for one in lives):
         return _JournalTrust(OLDER, OLDER)
     if path == sources.chosen:
-        return _JournalTrust(SAME if is_lost else None, OLDER)
+        return _JournalTrust(SAME if is_vouched else None, OLDER)
     if sources.mirror is None or path != sources.mirror.journal:
         return _JournalTrust(None, EARLIER)
     incarnation = sources.mirror.incarnation
@@ -209,6 +210,13 @@ def _journal_trust(
         return _JournalTrust(None, SAME)
     proven = SAME if incarnation in lives else OLDER if incarnation in before else None
     return _JournalTrust(proven, EARLIER)
+
+
+def _has_journaled(candidates: Candidates) -> bool:
+    """Whether a copy has events of the kind that a journal has."""
+    return any(
+        journal.belongs(name) and next(candidates.of(name), None) is not None for name in candidates.names()
+    )
 
 
 def _add_journal(candidates: Candidates, copy: int, path: Path, trust: _JournalTrust) -> bool:
