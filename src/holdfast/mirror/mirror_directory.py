@@ -129,7 +129,7 @@ class MirrorDirectory:
             if len(others) == 1
             else f"{others[0]} and {len(others) - 1:,} more are kept"
         )
-        advice = "`holdfast mirror status` lists what is kept, `holdfast mirror import FILE` imports a file"
+        advice = "`holdfast mirror status` lists what is kept"
         return [*self._shared.kept, Kept(f"{self._shared.why}: {some}; {advice}")]
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from holdfast import ImportChange, MirrorImport, MirrorStatus
 
 _MOST = 40
+_IMPORTABLE = re.compile(r"tasks/(current|memory|sessions/[^/]+)\.json(\.edited-[^/]*)?$")
+"""The files that `mirror import` reads."""
 REFUSED = 2
 """The exit code if a change of an import was refused."""
 
@@ -74,9 +77,7 @@ def _describe(found: MirrorStatus) -> Iterator[Line]:
     if more:
         yield [" " * 11, (f"and {more:,} more (--json has all)", "dim")]
     edited = [fault.path for fault in found.faults if fault.fault == "edited"]
-    importable = [
-        name for name in (*found.kept, *edited) if name.endswith(".json") or ".json.edited-" in name
-    ]
+    importable = [name for name in (*found.kept, *edited) if _IMPORTABLE.match(name)]
     if importable:
         path = str(Path(found.directory, importable[-1]))
         yield from effects.ways(Way("mirror import", "", {"file": path}, "shows what it would change"))
