@@ -1024,7 +1024,8 @@ class AsyncHoldfast(Coroutines):
         on_progress: Progress | None = None,
     ) -> RestoredBackup:
         """Verify a backup and make it the store in `home` (None: the project's own); the store that is there
-        is kept aside. `file` is a path, or the name of one that `backups` gives."""
+        is kept aside. The mirror is made again, so that it shows nothing else than the restored store.
+        `file` is a path, or the name of one that `backups` gives."""
         return await self._call(self._holdfast.restore_backup, file, home, on_progress=on_progress)
 
     async def repair_store(

@@ -107,6 +107,18 @@ def test_an_edited_file_is_reported_and_imported(project: Any) -> None:
     assert project("mirror", "import", "nothing.json", code=3).err.startswith("holdfast: there is no file")
 
 
+def test_only_a_file_that_can_be_imported_is_advised(project: Any) -> None:
+    """The file of a run cannot be imported, edited in place or kept aside: no command is named for it."""
+    project("run", "--id", "tide", "true")
+    run = project.directory / ".holdfast/runs/tide.json"
+    for _ in range(2):
+        run.write_text(run.read_text().replace("completed", "failed"))
+        status = project("mirror", "status").out
+        assert "runs/tide.json" in status and "mirror import" not in status
+        project("mirror", "rebuild")
+    assert list(run.parent.glob("tide.json.edited-*"))
+
+
 GATED = """
 @workflow
 def ship(): return approval("ship it").outcome

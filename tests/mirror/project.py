@@ -54,6 +54,7 @@ class Project:
     def __init__(self, directory: Path, *, session_id: str = "s1") -> None:
         self.home, self.mirror = directory / "store", directory / "mirror"
         self.clock = FakeClock()
+        self.named = True
         self.author = Author("me", session_id)
         self._checklist = directory / "package.md"
         self._known: set[str] = set()
@@ -87,7 +88,7 @@ class Project:
             self.home,
             directory or self.mirror,
             self.clock,
-            named=True,
+            named=self.named,
             project_type=lambda: project_type(hf._place.root),
         )
 

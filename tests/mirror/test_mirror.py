@@ -333,7 +333,7 @@ def test_an_edited_or_torn_file_is_kept(
 
 
 def _status(project: Project, hf: Holdfast) -> list[object]:
-    return list(status(hf._store, hf._reader, project.mirror, hf._store.incarnation).faults)
+    return list(status(hf._store, hf._reader, project.mirror).faults)
 
 
 def test_a_changed_journal_is_kept(project: Project) -> None:
@@ -415,7 +415,7 @@ def test_a_mirror_that_is_ahead_is_not_behind(project: Project) -> None:
 
     def found() -> tuple[str, int, bool]:
         with project.opened(drains=False) as hf:
-            known = status(hf._store, hf._reader, project.mirror, hf._store.incarnation)
+            known = status(hf._store, hf._reader, project.mirror)
             return known.shows, known.behind, known.is_current
 
     assert found() == ("ahead", 0, False)
@@ -446,6 +446,7 @@ def test_the_mirror_of_another_store_is_kept(tmp_path: Path, uses: str, card: st
         if uses == "tasks":
             project.create(hf, "t5", "mine")
         hf.with_id("r1").run(survey, 3)
+    project.named = False  # a clone has it where the mirror of a project is
     (sentence,) = project.drain().kept
     assert "was not written by this store" in sentence
     fresh = tmp_path / "fresh"
@@ -457,6 +458,27 @@ def test_the_mirror_of_another_store_is_kept(tmp_path: Path, uses: str, card: st
             project.remember(hf, f"m{number}", f"number {number}")
             hf.with_id(f"r{6 + number}").run(survey)
     assert before <= _contents(project.mirror)
+
+
+def test_a_directory_is_the_mirror_of_one_store(tmp_path: Path) -> None:
+    """A second store to which the user gives the same directory does not write there, and says so; the files
+    of the first stay as they are, however often both write. `rebuild` takes the directory."""
+    first, second = Project(tmp_path / "first"), Project(tmp_path / "second")
+    second.mirror = first.mirror
+    with first.opened() as hf:
+        first.work(hf)
+    before = look(first.mirror)
+    for number in range(3):
+        with second.opened(drains=False) as hf:
+            second.create(hf, f"t{number}", "mine")
+        done = second.drain()
+        assert not done.is_current and done.replaced == 0
+        (sentence,) = done.kept
+        assert f"{first.mirror} has that of another store; name another directory" in sentence
+        first.drain()
+    assert look(first.mirror) == before
+    second.rebuild()
+    assert second.drain().is_current
 
 
 def test_what_others_put_there_is_not_followed(project: Project, tmp_path: Path) -> None:

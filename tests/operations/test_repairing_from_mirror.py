@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Holdfast, step, workflow
-from holdfast.errors import NotFound, NotTrusted, RunArchived
+from holdfast.errors import BadInput, NotFound, NotTrusted, RunArchived, StoreLost
 from holdfast.facade.storeless import doctor
 from holdfast.store.sqlite.store import SqliteStore
 
@@ -158,6 +158,65 @@ def test_doctor_reports_a_lost_write_ahead_log(home: Path) -> None:
     assert "holdfast repair" in check.says
 
 
+def test_a_lost_end_comes_back_after_the_next_write(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The command that writes first keeps the journal and says so; `mirror status` and `doctor` name it, and
+    a plain repair brings its events back, also if they share no stream with the database."""
+    with Holdfast(home, durability="process") as hf:
+        hf.with_id("first").run(order, 1)
+    lose_end(home, code=CREATES)
+    with Holdfast(home, durability="process") as hf:
+        hf.tasks.create("new")
+        name = f"journal.jsonl.ahead-{hf._store.incarnation}"
+    (said,) = [one.message for one in caplog.records]
+    kept = home.with_name("mirror") / "tasks" / name
+    assert said.startswith(f"the log has lost events that its journal has, which is kept as {kept}")
+    assert "`holdfast repair`" in said and "mirror import" not in said
+    with Holdfast(home, read_only=True) as hf:
+        assert hf.mirror_status().ahead == (f"tasks/{name}",)
+    (check,) = [one for one in doctor(str(home)) if one.name in ("integrity", "journal")]
+    assert check.verdict == "bad" and f"the journal {name} has 5 events behind its end" in check.says
+    report = Holdfast.repair_store(home)
+    assert report.ok and report.taken[f"the journal {name}"] == 5
+    assert sorted(numbers(home).values()) == ["first", *(f"late {n}" for n in range(5)), "new"]
+    assert Holdfast.repair_store(home).findings == () and kept.exists()
+    with Holdfast(home, read_only=True) as hf:
+        assert hf.mirror_status().ahead == ()
+
+
+@pytest.mark.parametrize("also", ["late tasks", "nothing else"])
+def test_lost_events_that_do_not_fit_are_named(home: Path, also: str) -> None:
+    """The same task was changed before the end was lost, and again after: the store keeps its own events, the
+    journal the others, and `repair` says which. What fits comes back."""
+    with Holdfast(home, durability="process") as hf:
+        task = hf.tasks.create("base").id
+    late = f"{CREATES}\n" if also == "late tasks" else ""
+    lose_end(home, code=f"{late}for n in range(3): hf.tasks.note('{task}', f'note {{n}}')")
+    with Holdfast(home, durability="process") as hf:
+        hf.tasks.edit(task, name="renamed")
+    (kept,) = home.with_name("mirror").glob("tasks/journal.jsonl.ahead-*")
+    before = kept.read_bytes()
+    report = Holdfast.repair_store(home)
+    (finding,) = [one for one in report.findings if one.place == kept.name]
+    assert f"its events of @task/{task} do not follow" in finding.what
+    assert report.ok and report.taken.get(f"the journal {kept.name}", 0) == (5 if late else 0)
+    assert sorted(numbers(home).values()) == [*(f"late {n}" for n in range(5) if late), "renamed"]
+    assert kept.read_bytes() == before
+
+
+def test_a_restore_leaves_a_journal_of_a_lost_end_alone(home: Path) -> None:
+    """What was lost before a restore does not come back by itself after it."""
+    with Holdfast(home, durability="process") as hf:
+        hf.tasks.create("base")
+        backup = hf.backup()
+    lose_end(home, code=CREATES)
+    with Holdfast(home, durability="process") as hf:
+        hf.tasks.create("new")
+    assert list(home.with_name("mirror").glob("tasks/journal.jsonl.ahead-*"))
+    Holdfast.restore_backup(backup, home)
+    assert not any("behind its end" in one.what for one in Holdfast.repair_store(home).findings)
+    assert numbers(home) == {1: "base"}
+
+
 def test_a_mirror_that_is_behind_is_no_damage(home: Path) -> None:
     """What the database has and the mirror does not is the ordinary case."""
     with Holdfast(home, durability="process") as hf:
@@ -209,8 +268,32 @@ def test_what_a_restore_took_away_stays_away(home: Path) -> None:
     assert numbers(home) == before == {1: "base", 2: "new"}
 
 
+def test_a_restore_makes_the_mirror_again(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It shows no session that the store does not have, and the mirror of before is not called that of
+    another store."""
+    with Holdfast(home, durability="process") as hf:
+        hf.tasks.create("base")
+        backup = hf.backup()
+        session = hf.sessions.start().id
+    current = home.with_name("mirror") / "tasks" / "current.json"
+    assert session in current.read_text()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOLDFAST_MIRROR", "false")
+        Holdfast.restore_backup(backup, home)
+    with Holdfast(home, read_only=True) as hf:
+        assert hf.mirror_status().shows == "earlier"
+    Holdfast.restore_backup(backup, home)
+    assert session not in current.read_text()
+    (said,) = [one.message for one in caplog.records]
+    assert said.startswith("the mirror is of the time before a restore or a repair of the store")
+    with Holdfast(home, read_only=True) as hf:
+        assert hf.mirror_status().is_current
+
+
 @pytest.mark.parametrize("how", ["damaged", "deleted"])
-def test_a_mirror_from_before_a_restore_brings_nothing_back(home: Path, how: str) -> None:
+def test_a_mirror_from_before_a_restore_brings_nothing_back(
+    home: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The store is damaged before the mirror was written again: its journal and its runs are still those of
     the time before."""
     with Holdfast(home, durability="process") as hf:
@@ -218,7 +301,9 @@ def test_a_mirror_from_before_a_restore_brings_nothing_back(home: Path, how: str
         backup = hf.backup()
         hf.tasks.create("taken away")
         hf.with_id("taken-away").run(order, 1)
-    Holdfast.restore_backup(backup, home)
+    with monkeypatch.context() as patch:
+        patch.setenv("HOLDFAST_MIRROR", "false")
+        Holdfast.restore_backup(backup, home)
     if how == "deleted":
         (home / "holdfast.db").unlink()
     else:
@@ -250,6 +335,55 @@ def test_a_journal_that_was_kept_aside_can_be_named(home: Path) -> None:
     assert report.ok and report.taken[f"the journal {aside.name}"] == 1
     assert sorted(numbers(home).values()) == ["base", "new", "taken away"]
     assert [one for one in doctor(str(home)) if one.name == "journal"] == []
+
+
+def test_a_journal_from_before_a_restore_shows_no_loss(home: Path) -> None:
+    """Of a task that went another way since the restore, the longer history in the journal is not lost: it
+    does not fit, which is reported, and the rest comes back."""
+    with Holdfast(home, durability="process") as hf:
+        task = hf.tasks.create("base").id
+        backup = hf.backup()
+        for n in range(3):
+            hf.tasks.note(task, f"note {n}")
+        hf.tasks.create("taken away")
+    Holdfast.restore_backup(backup, home)
+    with Holdfast(home, durability="process") as hf:
+        hf.tasks.edit(task, name="renamed")
+    (aside,) = home.with_name("mirror").glob("tasks/journal.jsonl.edited-*")
+    report = Holdfast.repair_store(home, backup=aside)
+    assert report.ok and report.lost == ()
+    assert [one.place for one in report.findings] == ["holdfast.db", aside.name]
+    assert sorted(numbers(home).values()) == ["renamed", "taken away"]
+
+
+@pytest.mark.parametrize("proof", ["a backup", "the mirror", "nothing"])
+def test_a_journal_of_another_store_is_refused_if_a_copy_disproves_it(
+    home: Path, proof: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database is gone, and the journal that the user names shares no event with the copies that have
+    tasks: nothing is changed. If no copy has any, the user's word counts."""
+    alien = home.with_name("alien")
+    with monkeypatch.context() as patch:
+        patch.setenv("HOLDFAST_MIRROR_DIR", str(alien / "mirror"))
+        with Holdfast(alien / "home", durability="process") as hf:
+            hf.tasks.create("alien")
+    with Holdfast(home, durability="process") as hf:
+        hf.tasks.create("base")
+        if proof == "a backup":
+            hf.backup()
+    (home / "holdfast.db").unlink()
+    if proof != "the mirror":
+        shutil.rmtree(home.with_name("mirror"))
+    named = alien / "mirror" / "tasks" / "journal.jsonl"
+    if proof == "nothing":
+        Holdfast.repair_store(home, backup=named)
+        assert numbers(home) == {1: "alien"}
+    else:
+        with pytest.raises(BadInput, match="is a journal of another store; nothing was changed"):
+            Holdfast.repair_store(home, backup=named)
+        assert not (home / "holdfast.db").exists()
+        Holdfast.repair_store(home)
+        assert numbers(home) == {1: "base"}
 
 
 # Lost runs
@@ -350,11 +484,35 @@ def test_a_store_that_is_gone_comes_back_from_the_mirror(project: Path) -> None:
     assert Holdfast.repair_store(None).findings == ()
 
 
+def test_no_new_store_begins_over_one_that_is_gone(project: Path) -> None:
+    """Neither to write nor to read: it would begin a new mirror, and the journal could no longer be proven to
+    be of this project. Nothing is made. Without the mirror a new store begins."""
+    for flags in ({}, {"read_only": True}):
+        with pytest.raises(StoreLost, match=r"`holdfast repair` rebuilds .* or move .* away"):
+            Holdfast(**flags)
+    assert not list((project.parent / "data" / "holdfast").glob("project-*"))
+    (project / ".holdfast").rename(project / "old")
+    with Holdfast() as hf:
+        assert hf.tasks.list() == []
+
+
+def test_a_backup_is_restored_where_the_store_is_gone(project: Path, tmp_path: Path) -> None:
+    """The mirror that is left does not stop it."""
+    Holdfast.repair_store(None)
+    with Holdfast() as hf:
+        home, backup = hf.home, hf.backup(tmp_path / "backup.db")
+    shutil.rmtree(home)
+    with pytest.raises(StoreLost):
+        Holdfast()
+    Holdfast.restore_backup(backup, None)
+    assert project_numbers() == {1: "first", 3: "last"}
+
+
 def test_checks_of_a_store_from_a_mirror_need_trust(project: Path) -> None:
     """The mirror's files may have come with the project: what they name is executed only if the user says
     so."""
     report = Holdfast.repair_store(None)
-    assert report.ways[-1].action == "trust"
+    assert report.ways[-1].action == "trust" and report.journaled == 2
     with Holdfast() as hf:
         home, task = hf.home, hf.tasks.create("build", checks=["true"]).id
         with pytest.raises(NotTrusted):
@@ -362,6 +520,18 @@ def test_checks_of_a_store_from_a_mirror_need_trust(project: Path) -> None:
     Holdfast.trust(home)
     with Holdfast() as hf:
         assert hf.tasks.complete(task).status == "completed"
+
+
+def test_a_store_from_a_backup_is_ones_own(project: Path, tmp_path: Path) -> None:
+    """Nothing of it came from a journal, whatever the name of the backup: what it names is executed."""
+    Holdfast.repair_store(None)
+    with Holdfast() as hf:
+        home, backup = hf.home, hf.backup(tmp_path / "journal.db")
+    shutil.rmtree(home)
+    (project / ".holdfast").rename(project / "old")
+    report = Holdfast.repair_store(tmp_path / "other", backup=backup)
+    assert report.journaled == 0 and report.taken.keys() == {"the backup journal.db"}
+    assert not (tmp_path / "other" / "rebuilt").exists()
 
 
 def test_a_journal_that_cannot_be_read_does_not_stop_doctor(home: Path, monkeypatch) -> None:
@@ -375,7 +545,7 @@ def test_a_journal_that_cannot_be_read_does_not_stop_doctor(home: Path, monkeypa
     assert [one.name for one in doctor(home) if one.verdict == "bad"] == []
 
 
-@pytest.mark.parametrize("how", ["copied", "checked out"])
+@pytest.mark.parametrize("how", ["copied", "moved", "checked out"])
 def test_a_mirror_that_came_with_the_directory_is_not_taken(
     project: Path, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -384,6 +554,9 @@ def test_a_mirror_that_came_with_the_directory_is_not_taken(
     if how == "copied":
         shutil.copytree(project, project.with_name("copy"))
         monkeypatch.chdir(project.with_name("copy"))
+    elif how == "moved":
+        project = project.rename(project.with_name("moved"))
+        monkeypatch.chdir(project)
     else:
         (project / ".holdfast" / "mirror.json").chmod(0o644)
     assert [one.name for one in doctor() if one.verdict == "bad"] == []
@@ -395,7 +568,9 @@ def test_a_mirror_that_came_with_the_directory_is_not_taken(
     with pytest.raises(NotFound, match=f"cannot be proven .* `holdfast repair --from {journal}`"):
         Holdfast.repair_store(None)
     assert not list((project.parent / "data" / "holdfast").glob("project-*"))
-    assert Holdfast.repair_store(None, backup=journal).ok
+    report = Holdfast.repair_store(None, backup=journal)
+    # Once a moved project is known where it is now, its mirror names the runs.
+    assert [one.stream for one in report.lost] == (["r1"] if how == "moved" else [])
     assert sorted(project_numbers().values()) == ["first", "last"]
 
 

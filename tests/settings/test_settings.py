@@ -285,6 +285,16 @@ def test_wrong_values_elsewhere(tmp_path: Path) -> None:
     assert fault(tmp_path, flags={"recover_limit": 0}) == "recover_limit is 0, but must be an integer >= 1"
 
 
+@pytest.mark.parametrize("key", ["home", "workspace", "backup_dir", "mirror_dir"])
+def test_a_home_directory_of_others_is_refused(tmp_path: Path, key: str) -> None:
+    """When the settings are read, with the place: also by a command that does not need the directory."""
+    variable = f"HOLDFAST_{key.upper()}"
+    assert fault(tmp_path, {variable: "~nouser/x"}) == (
+        f"{variable}: {key}: '~nouser/x': only the own home directory is known as ~; write the whole path"
+    )
+    assert getattr(load(root=tmp_path, environ={variable: "~/x"}).settings, key) == "~/x"
+
+
 def test_redact_must_be_regexes_and_is_never_shown(tmp_path: Path) -> None:
     """A fault in `redact` names the item by number: the item may be the secret itself."""
     write(tmp_path, toml='redact = ["fine", "hunter2("]\n')

@@ -69,6 +69,7 @@ HoldfastError
 ├── NotAwaited              a workflow ended without having awaited what it called
 └── StoreError              the store cannot be used
     ├── StoreVanished       its file is gone from under a live process
+    ├── StoreLost           it is gone, and the project still has its mirror
     ├── StoreHeld           a live process uses it, so it cannot be replaced
     ├── StoreCorrupt        it is damaged, or its chain does not verify
     ├── StoreForeign        the file is a database, but not ours
@@ -154,6 +155,7 @@ from holdfast.errors.store import (
     StoreFull,
     StoreHeld,
     StoreInDoubt,
+    StoreLost,
     StoreNewer,
     StoreOnNetwork,
     StoreReadOnly,
@@ -194,7 +196,7 @@ __all__ = [
     "RollbackRefused", "RunArchived", "RunCancelled", "RunDeleted", "RunExists", "RunHeld",
     "RunInterrupted", "RunNotFound", "RunPaused", "RunWaiting", "SessionNotFound", "SettingsError",
     "SnapshotNotFound", "StepError", "StepNotFound", "StepTimeout", "StoreClosed", "StoreCorrupt",
-    "StoreError", "StoreForeign", "StoreFull", "StoreHeld", "StoreInDoubt", "StoreNewer",
+    "StoreError", "StoreForeign", "StoreFull", "StoreHeld", "StoreInDoubt", "StoreLost", "StoreNewer",
     "StoreOnNetwork", "StoreReadOnly", "StoreVanished", "TaskDeleted", "TaskHeld", "TaskNotFound",
     "ToolFailed", "WorkspaceConflict", "WorkspaceError", "WrongColour", "not_text", "store_error_for",
     "with_more",

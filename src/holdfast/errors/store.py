@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 
 from holdfast.errors.base import HoldfastError
-from holdfast.ways import Way
+from holdfast.ways import Way, quoted
 
 
 class StoreError(HoldfastError):
@@ -15,6 +15,24 @@ class StoreError(HoldfastError):
 
 class StoreVanished(StoreError):
     code = "store_vanished"
+
+
+class StoreLost(StoreError):
+    """The store of a project is gone, and its mirror is left: a new store would take its place."""
+
+    code = "store_lost"
+
+    def __init__(self, home: object, mirror: object) -> None:
+        self.home = home
+        self.mirror = mirror
+        super().__init__(
+            f"the store in {home} is gone, and its mirror {mirror} is left; {quoted(self.ways[0])} rebuilds "
+            f"what the mirror and backups have, or move {mirror} away to begin a new store"
+        )
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        return (Way("repair", "", {}, "rebuilds what the mirror and backups have"),)
 
 
 class StoreHeld(StoreError):

@@ -43,18 +43,15 @@ def examine(home: str | None = None) -> Iterator[Check]:
 
 
 def _without_store(home: str | None, error: NotFound) -> Check:
-    """There is none yet; unless a mirror is left that was written from one."""
+    """There is none yet; unless a mirror is left that may have been written from one."""
     try:
         place = wiring.find_place({"home": home}, create=False, needs_store=False)
         left = wiring.left_mirror(place)
     except HoldfastError:
         left = None
-    if left is None or not (left.is_copy or left.has_journal):
+    if left is None or not left.has_journal:
         return Check("store", "note", str(error))
     mirror = f"there is no store in {place.home}, and {left.directory} is the mirror of one"
-    if left.is_copy:
-        text = f"{mirror}: it is gone; {quoted(Way('repair'))} rebuilds what the mirror has"
-        return Check("store", "bad", text, StoreError.exit_code)
     way = quoted(Way("repair", arguments={"from": str(left.journal)}))
     return Check("store", "note", f"{mirror} that may not be yours; if it is, {way} rebuilds what it has")
 
@@ -121,11 +118,12 @@ def _file(place: Place) -> Iterator[Check]:
     if not path.exists():
         return  # opening it says what to do
     known = facts(path)
+    lost = None if known.problems else wiring.lost_end(place)
     if known.problems:
         first = f"{counted(len(known.problems), 'problem')}, the first: {known.problems[0]}"
         advice = f"{quoted(Way('repair', arguments={'dry_run': True}))} says what can be saved"
         yield Check("integrity", "bad", f"{first}; {advice}", StoreError.exit_code)
-    elif (lost := wiring.lost_end(place)) is not None:
+    elif lost is not None:
         advice = f"{quoted(Way('repair', arguments={'dry_run': True}))} says what can be saved"
         yield Check("integrity", "bad", f"{lost.what}; {advice}", StoreError.exit_code)
     else:
@@ -133,6 +131,8 @@ def _file(place: Place) -> Iterator[Check]:
         yield Check("integrity", "good", f"quick check found nothing; {way} checks the log")
     if not known.problems:
         for kept, count in wiring.kept_journals(place).items():
+            if lost is not None and kept == lost.journal:
+                continue
             way = quoted(Way("repair", arguments={"from": str(kept)}))
             events = f"{counted(count, 'event')} that the store does not have"
             yield Check(

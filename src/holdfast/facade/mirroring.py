@@ -33,13 +33,8 @@ class Mirroring(Tracking):
         from holdfast.mirror.inspecting import status
 
         try:
-            return status(
-                self._store,
-                self._reader,
-                directory,
-                self._store.incarnation,
-                named=self._place.store_project.is_named,
-            )
+            is_named = self._place.store_project.is_named
+            return status(self._store, self._reader, directory, named=is_named)
         except OSError as error:
             raise StoreError(f"the mirror cannot be read: {error.filename} ({error.strerror})") from error
 

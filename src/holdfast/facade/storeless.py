@@ -46,7 +46,8 @@ class Storeless:
         on_progress: Progress | None = None,
     ) -> RestoredBackup:
         """Verify a backup and make it the store in `home` (None: the project's own); the store that is there
-        is kept aside. `file` is a path, or the name of one that `backups` gives.
+        is kept aside. The mirror is made again, so that it shows nothing else than the restored store. `file`
+        is a path, or the name of one that `backups` gives.
 
         Raises `StoreHeld` while a live process executes runs of the store, `NotFound` with the nearest names,
         `StoreCorrupt`, `StoreFull`: then nothing has changed.
@@ -58,14 +59,17 @@ class Storeless:
         flags = {"home": None if home is None else os.fspath(home)}
         source = source_of(os.fspath(file), _backup_directory(flags))
         inspect(source)  # before a directory is made for a store that is not there yet
-        place = wiring.find_place(flags)
-        return wiring.restore_backup(
+        place = wiring.find_place(flags, needs_store=False)
+        restored = wiring.restore_backup(
             place,
             source,
             datetime.now(UTC),
             refuse=lambda: refuse_live(place.home),
             progress=on_progress or silent,
         )
+        if wiring.mirror_directory(place) is not None:
+            _drain_mirror(cls, place)
+        return restored
 
     @classmethod
     @blocking
@@ -99,7 +103,7 @@ class Storeless:
         if not place.home.exists():
             if dry_run:
                 return _gone(place)
-            place = wiring.find_place(flags)
+            place = wiring.find_place(flags, needs_store=False)
         report = wiring.repair_store(
             place, chosen, microseconds(datetime.now(UTC)), dry_run=dry_run, progress=on_progress or silent
         )
@@ -181,6 +185,12 @@ def _gone(place: wiring.Place) -> RepairReport:
     return RepairReport(place.home, True, (Finding(project.DATABASE, what, action),))
 
 
+def _drain_mirror(cls: Any, place: wiring.Place) -> None:
+    """Bring the mirror up to date; what goes wrong is a warning. `cls` is the class `Holdfast`."""
+    with cls.at(place, finish=False) as hf:
+        hf._drain_mirror()
+
+
 def _mirrored(cls: Any, place: wiring.Place, report: RepairReport) -> RepairReport:
     """The report with the files of the mirror that are damaged. Unless nothing is to be changed, they are
     made again from the log; what is there is kept aside. `cls` is the class `Holdfast`."""
@@ -192,7 +202,7 @@ def _mirrored(cls: Any, place: wiring.Place, report: RepairReport) -> RepairRepo
         return report  # the store may not open
     with cls.at(place, read_only=True) as hf:
         faults = hf.mirror_status().faults
-    if not report.dry_run and (faults or report.taken):
+    if not report.dry_run and (faults or report.events):
         with cls.at(place, finish=False) as hf:
             hf.mirror_rebuild()
     action = "the mirror is made again from the log"

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
+from holdfast.errors import Resync
 from holdfast.mirror import sealed_json
 from holdfast.mirror.line_file import Mark
 from holdfast.mirror.mirror_directory import MirrorDirectory
+
+if TYPE_CHECKING:
+    from holdfast.store.port import Store
 
 NAME: Final = "mirror.json"
 FORMAT: Final = 1
@@ -20,7 +24,8 @@ FORMAT: Final = 1
 class Card(msgspec.Struct, frozen=True):
     """`cursor` is that of the store's feed: the files show every event up to it. `lines` has the mark of
     each file that is only added to, by its path in the mirror; `session` is the one that
-    `tasks/current.json` shows. `checklists` are the runs of checklists that have not ended."""
+    `tasks/current.json` shows. `checklists` are the runs of checklists that have not ended. `log` is the hash
+    of the first event of the store's log: a restore does not change it."""
 
     format: int
     cursor: str
@@ -29,6 +34,7 @@ class Card(msgspec.Struct, frozen=True):
     active_at: int = 0
     lines: dict[str, Mark] = {}
     checklists: tuple[str, ...] = ()
+    log: str = ""
     sha256: str = ""
 
 
@@ -44,12 +50,40 @@ def read(directory: MirrorDirectory) -> Card | None:
     return card if card.format == FORMAT else None
 
 
-def history_of(card: Card) -> str:
-    """The incarnation of the store that wrote the files; empty if the cursor does not say."""
+class Shown(NamedTuple):
+    """What a cursor says: the incarnation of the store, the position of an event in its log, and how the hash
+    of that begins (hexadecimal)."""
+
+    incarnation: str = ""
+    position: int = 0
+    piece: str = ""
+
+
+def shown(cursor: str) -> Shown:
+    """Empty if it cannot be read."""
     try:
-        return base64.urlsafe_b64decode(card.cursor).decode().partition(".")[0]
-    except (binascii.Error, UnicodeDecodeError):
-        return ""
+        incarnation, position, piece = base64.urlsafe_b64decode(cursor).decode().split(".")
+        return Shown(incarnation, int(position), piece)
+    except (binascii.Error, ValueError):
+        return Shown()
+
+
+def whose(card: Card, store: Store) -> str:
+    """Whose events the files show: `own`; `ahead`, if they have events of this store that its log does not
+    have; `earlier`, if they are of this store before a restore or a repair; `other`, if they are of another
+    store, or the card does not say of which."""
+    try:
+        store.feed(card.cursor, limit=1)
+    except Resync:
+        if shown(card.cursor).incarnation == store.incarnation:
+            return "ahead"
+        return "earlier" if card.log and card.log == log_of(store) else "other"
+    return "own"
+
+
+def log_of(store: Store) -> str:
+    """The hash of the first event of the log, hexadecimal; empty if it has none."""
+    return next((entry.hash.hex() for entry in store.feed(limit=1).entries), "")
 
 
 def write(directory: MirrorDirectory, card: Card) -> None:

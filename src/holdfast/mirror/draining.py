@@ -43,6 +43,12 @@ _AGAIN_S: Final = 0.02
 _GONE: Final = ("StreamArchived", "StreamDeleted")
 _BACK: Final = "StreamRestored"
 _NEW: Final = "StreamCreated"
+_WHY: Final = {
+    "ahead": "the mirror has events that the log does not have",
+    "earlier": "the mirror is of the time before a restore or a repair of the store",
+    "other": "the mirror was not written by this store",
+}
+"""Why the files that are there are not this log's."""
 _RUN_TYPES: Final = frozenset(event.__name__ for event in run_file.CHANGES)
 
 
@@ -53,7 +59,7 @@ class Drained(msgspec.Struct, frozen=True):
     events      how many events were new
     replaced    how many files were replaced
     rebuilt     whether all files were made again
-    kept        a sentence for each file that was kept aside
+    kept        a sentence for each file that was kept aside, or why nothing was written
     """
 
     is_current: bool
@@ -102,7 +108,19 @@ class Mirror:
             try:
                 return self._drain(top)
             except (Resync, NotOurs):
-                return self._rebuild(top, MOST_RUNS)
+                refused = self._refused(top)
+                return Drained(False, kept=(refused,)) if refused else self._rebuild(top, MOST_RUNS)
+
+    def _refused(self, top: MirrorDirectory) -> str:
+        """Why nothing is written: the user gave the directory to two stores, which would put the files of
+        each other aside in turn. Empty if it may be written."""
+        card = cards.read(top) if self._named else None
+        if card is None or not card.log or cards.whose(card, self._store) != "other":
+            return ""
+        return (
+            f"the mirror is not written: {self.directory} has that of another store; name another directory "
+            "with HOLDFAST_MIRROR_DIR, or `holdfast mirror rebuild` takes this one and keeps its files aside"
+        )
 
     def rebuild(self, *, patience_s: float = 60.0) -> Drained:
         """Make all files again from the log."""
@@ -203,13 +221,14 @@ class Mirror:
         """All files from the beginning of the log. Files of lines that are not the beginning of what the log
         has are kept aside, unless they are as they were left and streams were removed from the log since. If
         the card does not say that the files are this store's (a clone of a repository that has a mirror, a
-        copy of a project, a new store), all that differ are kept aside."""
+        copy of a project), or they are ahead of its log, all that differ are kept aside."""
         from holdfast.mirror import tracker_files
 
         card = cards.read(top)
-        forget = card is not None and self._is_behind(card)
+        whose = "other" if card is None else cards.whose(card, self._store)
+        forget = whose == "own"
         if not forget:
-            top.begin_anew()
+            top.begin_anew(_WHY[whose], self._store.incarnation if whose == "ahead" else "")
         if card is not None:  # the session that was active last is found again
             card = msgspec.structs.replace(card, session="", active_at=0)
         events, cursor = 0, ""
@@ -250,21 +269,13 @@ class Mirror:
         with top.within(run_file.DIRECTORY) as directory:
             directory.keep_others_aside(is_run)
 
-    def _is_behind(self, card: Card) -> bool:
-        """Whether the card is of this store's history: what the log does not have any more was removed on
-        purpose."""
-        try:
-            self._store.feed(card.cursor, limit=1)
-        except Resync:
-            return False
-        return True
-
     def _finish(
         self, top: MirrorDirectory, card: Card, changed: _Changed, events: int, *, rebuilt: bool = False
     ) -> Drained:
         now = instant(self._clock.now_us()).isoformat()
         checklists = tuple(changed.checklists)
-        cards.write(top, msgspec.structs.replace(card, written_at=now, checklists=checklists))
+        log = card.log or cards.log_of(self._store)
+        cards.write(top, msgspec.structs.replace(card, written_at=now, checklists=checklists, log=log))
         return Drained(True, events, top.replaced, rebuilt, tuple(top.kept))
 
     def _write_runs(self, top: MirrorDirectory, changed: _Changed) -> None:

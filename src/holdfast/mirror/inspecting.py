@@ -10,7 +10,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from holdfast.clock import microseconds
-from holdfast.errors import Resync
 from holdfast.mirror import card as cards
 from holdfast.mirror import memory_file, run_file, sealed_text, session_file, tracker_files
 from holdfast.mirror.line_file import Mark
@@ -26,17 +25,15 @@ if TYPE_CHECKING:
 _PAGE = 1000
 
 
-def status(
-    store: Store, reader: Reader, directory: Path, history: str, *, named: bool = False
-) -> MirrorStatus:
-    """The state of the mirror in a directory, which may be a link if the user `named` it. `history` is the
-    incarnation of the store. Raises OSError if it cannot be read."""
+def status(store: Store, reader: Reader, directory: Path, *, named: bool = False) -> MirrorStatus:
+    """The state of the mirror in a directory, which may be a link if the user `named` it. Raises OSError if
+    it cannot be read."""
     if not os.path.lexists(directory):
         return MirrorStatus(str(directory), behind=_count(store, ""))
     with MirrorDirectory.opened(directory, "", follow=named) as top:
         card = cards.read(top)
         names = sorted(_names(top))
-        shows, behind = ("", _count(store, "")) if card is None else _shown(store, card, history)
+        shows, behind = ("", _count(store, "")) if card is None else _shown(store, card)
         logged = _Logged(store, reader, card)
         faults = list(_faults(top, card, [name for name in names if not is_aside(name)], logged))
         return MirrorStatus(
@@ -50,20 +47,26 @@ def status(
             tuple(faults),
             tuple(name for name in names if is_aside(name)),
             shows,
+            tuple(name for name in names if _is_ahead(name, store.incarnation)),
         )
 
 
-def _shown(store: Store, card: Card, history: str) -> tuple[str, int]:
+def _is_ahead(name: str, incarnation: str) -> bool:
+    """Whether it is a journal that was kept because the log lost events that it has, and no repair since has
+    given the store another incarnation."""
+    return name.startswith(f"{tracker_files.DIRECTORY}/{journal.AHEAD}{incarnation}")
+
+
+def _shown(store: Store, card: Card) -> tuple[str, int]:
     """Whose events the files show, and how many of this log they do not."""
-    try:
-        return "own", _count(store, card.cursor)
-    except Resync:
-        shows = "ahead" if cards.history_of(card) == history else "other"
-        return shows, _count(store, "") if shows == "other" else 0
+    shows = cards.whose(card, store)
+    if shows == "ahead":
+        return shows, 0
+    return shows, _count(store, card.cursor if shows == "own" else "")
 
 
 def _count(store: Store, cursor: str) -> int:
-    """How many events are in the feed after the cursor. Raises `Resync`."""
+    """How many events are in the feed after the cursor."""
     count = 0
     while True:
         page = store.feed(cursor, limit=_PAGE)

@@ -1,7 +1,8 @@
 """The directories of the mirror, by descriptor: no symbolic link in them is ever followed.
 
 What lies in the project may come from others. A link, or anything that holdfast did not write, is
-renamed out of the way (`NAME.edited-TIME`) before a file of that name is written.
+renamed out of the way (`NAME.edited-TIME`) before a file of that name is written. A journal that has events
+which the log has lost becomes `journal.jsonl.ahead-INCARNATION`: `repair` knows by the name whose it is.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from holdfast.counts import counted
 from holdfast.durable_file import NO_LINKS, TEMPORARY, replace_file, sync_directory
 from holdfast.mirror import sealed_text
+from holdfast.tracker import journal
 
 PREVIOUS: Final = "previous"
 """The directory beside a file that keeps its previous revision, under the same name."""
@@ -40,6 +43,8 @@ class _Drain:
     stamp      the time that the names of files kept aside get
     kept       a sentence for each file that was renamed
     is_others  whether the files that are there are not this store's
+    why        why they are not, in words
+    ahead      the incarnation of this store, if they show events that its log does not have; else empty
     others     of those, the paths of all that were renamed
     written    of those, the paths of all that are now as this store has them
     """
@@ -48,6 +53,8 @@ class _Drain:
         self.stamp = stamp
         self.kept: list[Kept] = []
         self.is_others = False
+        self.why = ""
+        self.ahead = ""
         self.others: list[Path] = []
         self.written: set[Path] = set()
 
@@ -109,23 +116,34 @@ class MirrorDirectory:
         others = self._shared.others
         if not others:
             return self._shared.kept
+        ahead = [one for one in others if one.name.startswith(journal.AHEAD)]
+        if ahead:
+            more = f" and {counted(len(others) - 1, 'file')} more" if len(others) > 1 else ""
+            sentence = f"the log has lost events that its journal has, which is kept as {ahead[0]}{more}"
+            advice = (
+                "`holdfast repair` brings back those that fit, `holdfast mirror status` lists what is kept"
+            )
+            return [*self._shared.kept, Kept(f"{sentence}; {advice}")]
         some = (
             f"{others[0]} is kept"
             if len(others) == 1
             else f"{others[0]} and {len(others) - 1:,} more are kept"
         )
-        advice = "`holdfast mirror status` lists what is kept, `holdfast mirror import FILE` imports a file"
-        return [*self._shared.kept, Kept(f"the mirror was not written by this store: {some}; {advice}")]
+        advice = "`holdfast mirror status` lists what is kept"
+        return [*self._shared.kept, Kept(f"{self._shared.why}: {some}; {advice}")]
 
     @property
     def is_others(self) -> bool:
         """Whether the files that are there may be another store's."""
         return self._shared.is_others
 
-    def begin_anew(self) -> None:
-        """From here on, no file that is there counts as this store's: before it is replaced, it is renamed,
-        also if it is as holdfast wrote it."""
+    def begin_anew(self, why: str, ahead: str = "") -> None:
+        """From here on, no file that is there counts as this log's: before it is replaced, it is renamed,
+        also if it is as holdfast wrote it. `why` begins the sentence about it; `ahead` is the incarnation of
+        this store if the files show events that its log does not have."""
         self._shared.is_others = True
+        self._shared.why = why
+        self._shared.ahead = ahead
 
     def end_anew(self) -> None:
         """All files are this store's again."""
@@ -270,11 +288,13 @@ class MirrorDirectory:
 
     def keep_aside(self, name: str, why: str) -> str:
         """Rename what is there; the new name."""
-        stamp = self._shared.stamp
-        aside, number = f"{name}{_ASIDE}{stamp}", 1
+        first = f"{name}{_ASIDE}{self._shared.stamp}"
+        if self._shared.ahead and name == journal.NAME:
+            first = f"{journal.AHEAD}{self._shared.ahead}"
+        aside, number = first, 1
         while self.has(aside):
             number += 1
-            aside = f"{name}{_ASIDE}{stamp}-{number}"
+            aside = f"{first}-{number}"
         with _naming(self.path / name):
             os.rename(name, aside, src_dir_fd=self._fd, dst_dir_fd=self._fd)
             os.fsync(self._fd)
@@ -348,7 +368,7 @@ _WORDS = {"edited": "was edited by hand", "torn": "is torn or damaged"}
 
 def is_aside(name: str) -> bool:
     """Whether it is the name of a file that was kept aside."""
-    return _ASIDE in name
+    return _ASIDE in name or name.rpartition("/")[2].startswith(journal.AHEAD)
 
 
 @contextmanager

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
@@ -27,12 +25,9 @@ def read(directory: Path, *, named: bool = False) -> Mirrored:
     try:
         with MirrorDirectory.opened(directory, "", follow=named) as top:
             card = cards.read(top)
-        if card is not None:
-            incarnation, position, piece = base64.urlsafe_b64decode(card.cursor).decode().split(".")
-            found = found._replace(incarnation=incarnation, position=int(position), piece=piece)
-    except (OSError, binascii.Error, ValueError):
-        pass
-    return found
+    except OSError:
+        return found
+    return found if card is None else found._replace(**cards.shown(card.cursor)._asdict())
 
 
 class _Run(msgspec.Struct, frozen=True):

@@ -37,7 +37,14 @@ def _handlers(places: Mapping[str, str]) -> None:
 
 
 _Text = Annotated[str, Meta(min_length=1)]
-_PATH: dict[str, Any] = {"path": True}
+
+
+def _own_home(path: str) -> None:
+    if path.startswith("~") and not (path == "~" or path.startswith("~/")):
+        raise ValueError(f"{path!r}: only the own home directory is known as ~; write the whole path")
+
+
+_PATH: dict[str, Any] = {"path": True, "check": _own_home}
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):

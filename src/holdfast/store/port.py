@@ -69,7 +69,10 @@ __all__ = [
 
 
 class Store(BudgetStore, TrackerStore, LearningStore, Protocol):
-    """See the module's docstring for what every store promises."""
+    """See the module's docstring for what every store promises. `incarnation` tells one life of it from those
+    before a restore or a repair."""
+
+    incarnation: str
 
     def append(self, append: Append) -> None:
         """Append and wait for the acknowledgement. Raises `OwnershipLost`, `StoreError`."""

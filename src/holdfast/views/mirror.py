@@ -31,6 +31,7 @@ class MirrorStatus(View, frozen=True):
     faults: tuple[MirrorFault, ...] = ()
     kept: tuple[str, ...] = ()
     shows: str = ""
+    ahead: tuple[str, ...] = ()
 
     JSON: ClassVar = {
         "directory": "where it is; null if there is none",
@@ -43,7 +44,9 @@ class MirrorStatus(View, frozen=True):
         "faults": "files that were edited, are torn, or are missing",
         "kept": "files that were kept aside, in the mirror's directory",
         "shows": "whose events: `own`; `ahead`, if it has events of this store that the log has not; "
-        "`other`, if they are of another store, or of this one before a restore; null if there is none",
+        "`earlier`, if they are of this store before a restore or a repair; `other`, if they are of another "
+        "store; null if there is none",
+        "ahead": "of `kept`, journals with events that the log has lost: `holdfast repair` examines them",
     }
     JSON_NULL: ClassVar = ("shows",)
 

@@ -12,6 +12,7 @@ from holdfast import project
 from holdfast.errors import NotFound, SettingsError, StoreError
 from holdfast.settings import Resolved, load
 from holdfast.wiring.place import Place, StoreProject, had_store, may_have_store
+from holdfast.wiring.place_repair import refuse_lost
 from holdfast.wiring.place_trust import refuse_shared, refuse_untrusted
 
 _MAKE_ONE = project.FIRST
@@ -36,7 +37,8 @@ def find_place(
     With `create=False` nothing is written; raises `NotFound` if there is no store yet, and without
     `needs_store` only if nothing says where it would be. With `project_files` the project's root is the
     workspace, unless a setting says otherwise. With `names_run`, which says that a
-    run is looked for, `NotFound` does not advise to make a store. Raises `NotTrusted` for settings and stores
+    run is looked for, `NotFound` does not advise to make a store. Raises `StoreLost` if the project had a
+    store and only its mirror is left, unless `needs_store` is False; `NotTrusted` for settings and stores
     that are not the user's own (decision 0012).
     """
     environ = os.environ
@@ -45,9 +47,12 @@ def find_place(
     resolved = load(root=root, environ=environ, flags=flags or {})
     refuse_untrusted(root, resolved)
     chosen = resolved.settings.home
+    owned = _store_project(resolved, root, cwd)
     if chosen is not None:
         home = project.expand(chosen, environ=environ, cwd=cwd)
     else:
+        if create and needs_store:  # before the pointer of a copy is made to name this directory
+            _refuse_lost_project(root, resolved, owned)
         home = project.open_project(
             root,
             project.data_home(environ),
@@ -57,13 +62,23 @@ def find_place(
         ).home
     refuse_shared(home)
     if not create and needs_store and not had_store(home):
+        refuse_lost(Place(root, home, resolved, None, owned))
         advice = _MAKE_ONE if not names_run else _ELSEWHERE if chosen is None else _ANOTHER_HOME
         raise NotFound(f"there is no store in {chosen or home} yet; {advice}")
     if chosen is not None and (create or needs_store):
         home = project.explicit_home(chosen, environ=environ, cwd=cwd)
     _check_text(home)
     workspace = _workspace(resolved, root if project_files else None, cwd)
-    return Place(root, home, resolved, workspace, _store_project(resolved, root, cwd))
+    return Place(root, home, resolved, workspace, owned)
+
+
+def _refuse_lost_project(root: Path, resolved: Resolved, owned: StoreProject) -> None:
+    """Raise `StoreLost` if a new store would take the place of one that is gone."""
+    try:
+        home = project.open_project(root, project.data_home(os.environ), mint=str, create=False).home
+    except NotFound:
+        return  # there was none
+    refuse_lost(Place(root, home, resolved, None, owned))
 
 
 def _check_text(home: Path) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from holdfast.errors import StoreLost
 from holdfast.project import DATABASE, points_here
 from holdfast.ways import Way
 from holdfast.wiring.place import Place, had_store, may_have_store
@@ -34,7 +35,7 @@ def repair_store(
     is_new = not may_have_store(place.home)
     sources = Sources(place.home, backup_directory(place), backup, _mirrored(place))
     report = repair(sources, at, dry_run=dry_run, progress=progress)
-    if is_new and report.kept is not None and any("journal" in copy for copy in report.taken):
+    if is_new and report.kept is not None and report.journaled:
         note_rebuilt(place.home)
     if is_new and report.kept is not None and not is_own(place.home):
         trusts = Way("trust", "", {"directory": str(place.home)}, "allows the code and checks that it names")
@@ -96,6 +97,16 @@ def _is_written_here(mirror: Mirrored) -> bool:
     except OSError:
         return False
     return True
+
+
+def refuse_lost(place: Place) -> None:
+    """Raise `StoreLost` if the store of a place is gone, and its mirror counts as a copy of it: a new store
+    would begin a new mirror, and `repair` would no longer know whose the journal is."""
+    if had_store(place.home):
+        return
+    left = left_mirror(place)
+    if left is not None and left.is_copy:
+        raise StoreLost(place.home, left.directory)
 
 
 def left_mirror(place: Place) -> Mirrored | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from holdfast import ImportChange, MirrorImport, MirrorStatus
 
 _MOST = 40
+_IMPORTABLE = re.compile(r"tasks/(current|memory|sessions/[^/]+)\.json(\.edited-[^/]*)?$")
+"""The files that `mirror import` reads."""
 REFUSED = 2
 """The exit code if a change of an import was refused."""
 
@@ -67,13 +70,14 @@ def _describe(found: MirrorStatus) -> Iterator[Line]:
         ]
     for n, name in enumerate(found.kept[:_MOST]):
         yield [(("kept aside" if n == 0 else "").ljust(11), "dim"), clean(name)]
+    for name in found.ahead:
+        text = f"the log has lost events that {name} has; {quoted(Way('repair'))} brings back those that fit"
+        yield from effects.row("lost", clean(text), "yellow")
     more = max(0, len(found.faults) - _MOST) + max(0, len(found.kept) - _MOST)
     if more:
         yield [" " * 11, (f"and {more:,} more (--json has all)", "dim")]
     edited = [fault.path for fault in found.faults if fault.fault == "edited"]
-    importable = [
-        name for name in (*found.kept, *edited) if name.endswith(".json") or ".json.edited-" in name
-    ]
+    importable = [name for name in (*found.kept, *edited) if _IMPORTABLE.match(name)]
     if importable:
         path = str(Path(found.directory, importable[-1]))
         yield from effects.ways(Way("mirror import", "", {"file": path}, "shows what it would change"))
@@ -82,8 +86,10 @@ def _describe(found: MirrorStatus) -> Iterator[Line]:
 def _why_late(found: MirrorStatus) -> str:
     if found.shows == "ahead":
         return f"ahead: it has events that the log has not; {quoted(Way('repair'))} examines that"
+    if found.shows == "earlier":
+        return "of the time before a restore or a repair; the next command that writes makes it again"
     if found.shows == "other":
-        return "of another store; the next command that writes keeps its files aside"
+        return "of another store"
     if found.behind:
         return f"{counted(found.behind, 'event')} behind; the next command that writes repairs it"
     if all(fault.fault == "edited" for fault in found.faults):

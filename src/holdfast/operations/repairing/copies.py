@@ -18,7 +18,7 @@ import msgspec
 
 from holdfast.errors import BadInput
 from holdfast.kernel.events import TYPES
-from holdfast.operations.repairing.mirrored import Mirrored, MirroredRun, is_plain
+from holdfast.operations.repairing.mirrored import Mirrored, MirroredRun, is_ahead_of, is_plain
 from holdfast.store.sqlite.attachment import read_attachment
 from holdfast.store.sqlite.backup import find
 from holdfast.store.sqlite.kept_log import kept_stores
@@ -80,11 +80,13 @@ def is_journal(path: Path) -> bool:
 
 class Collected(NamedTuple):
     """`incarnation` is that of the store, and `unused` has a sentence for each copy that was not used.
-    `runs` are those that the mirror shows: none if it may be of another life of the store."""
+    `runs` are those that the mirror shows: none if it may be of another life of the store. `journals` are the
+    copies that are journals."""
 
     incarnation: str
     unused: list[str]
     runs: dict[str, MirroredRun]
+    journals: frozenset[int]
 
 
 def collect(sources: Sources, own: Images | None, candidates: Candidates) -> Collected:
@@ -110,18 +112,22 @@ def collect(sources: Sources, own: Images | None, candidates: Candidates) -> Col
     before = _trust(candidates, read, lives, {one.copy for one in chosen})
     for path in sources.archives:
         add_archive(candidates, candidates.add_copy(f"the archive {path.name}", SAME), path)
-    unused = []
-    for path in sources.journals:
-        trust = _journal_trust(sources, path, lives, before, is_lost=is_lost)
-        if not _add_journal(candidates, path, trust):
-            if path == sources.chosen:
-                raise BadInput(f"{path} is a journal of another store; nothing was changed")
+    unused, journals = [], set[int]()
+    for path in sorted(sources.journals, key=lambda one: one == sources.chosen):  # the one named is last
+        is_vouched = is_lost and path == sources.chosen and not _has_journaled(candidates)
+        trust = _journal_trust(sources, path, lives, before, is_vouched=is_vouched)
+        copy = candidates.add_copy(f"the journal {path.name}", EARLIER)
+        if _add_journal(candidates, copy, path, trust):
+            journals.add(copy)
+        elif path == sources.chosen:
+            raise BadInput(f"{path} is a journal of another store; nothing was changed")
+        else:
             unused.append(f"{path} is not used: it cannot be proven to be of this store")
     runs = dict[str, MirroredRun]()
     if sources.mirror is not None and sources.mirror.incarnation and sources.mirror.incarnation in lives:
         # The file of a run that a restore took away stays in the mirror.
         runs = {one.id: one for one in sources.mirror.runs() if not candidates.is_left(one.id)}
-    return Collected(incarnation, unused, runs)
+    return Collected(incarnation, unused, runs, frozenset(journals))
 
 
 def _trust(candidates: Candidates, read: Sequence[_Copy], lives: Set[str], chosen: Set[int]) -> set[str]:
@@ -186,13 +192,17 @@ class _JournalTrust(NamedTuple):
 
 
 def _journal_trust(
-    sources: Sources, path: Path, lives: set[str], before: set[str], *, is_lost: bool
+    sources: Sources, path: Path, lives: set[str], before: set[str], *, is_vouched: bool
 ) -> _JournalTrust:
     """The journal of the mirror is of the incarnation that the card says. What is only in a journal that was
-    kept aside, or in that of another incarnation, is not taken: a restore may have taken it away. The user
-    may name one; if the database `is_lost`, there is nothing that could prove it."""
+    kept aside, or in that of another incarnation, is not taken: a restore may have taken it away; unless it
+    was kept because this log had lost events that it has. The user may name one; `is_vouched` if no other
+    copy has events that could prove or disprove it. What a kept or a named one says of the ends of streams
+    does not count: the log may have gone another way since."""
+    if any(is_ahead_of(path, one) for one in lives):
+        return _JournalTrust(OLDER, OLDER)
     if path == sources.chosen:
-        return _JournalTrust(SAME if is_lost else None, SAME)
+        return _JournalTrust(SAME if is_vouched else None, OLDER)
     if sources.mirror is None or path != sources.mirror.journal:
         return _JournalTrust(None, EARLIER)
     incarnation = sources.mirror.incarnation
@@ -202,10 +212,16 @@ def _journal_trust(
     return _JournalTrust(proven, EARLIER)
 
 
-def _add_journal(candidates: Candidates, path: Path, trust: _JournalTrust) -> bool:
+def _has_journaled(candidates: Candidates) -> bool:
+    """Whether a copy has events of the kind that a journal has."""
+    return any(
+        journal.belongs(name) and next(candidates.of(name), None) is not None for name in candidates.names()
+    )
+
+
+def _add_journal(candidates: Candidates, copy: int, path: Path, trust: _JournalTrust) -> bool:
     """Put in a journal; whether it is used. It lies in the project, where others may have put it: it must be
     proven to be of this store, or share an event with it."""
-    copy = candidates.add_copy(f"the journal {path.name}", EARLIER)
     shared, place = False, JournalPlace()
     with path.open("rb") as file:
         for line in journal.read_lines(file):

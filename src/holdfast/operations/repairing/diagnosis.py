@@ -21,12 +21,14 @@ from holdfast.operations.archiving import read as read_archive
 from holdfast.operations.disk_usage import broken_snapshots
 from holdfast.operations.repairing.copies import Sources
 from holdfast.operations.repairing.lost_end import LostEnd, find_lost_end, read_ahead
+from holdfast.operations.repairing.mirrored import is_ahead_of
 from holdfast.operations.repairing.report import Finding
 from holdfast.project import DATABASE
 from holdfast.store.sqlite import audit, sql
 from holdfast.store.sqlite.backup import beside, is_ahead
 from holdfast.store.sqlite.backup import examine as examine_backup
 from holdfast.store.sqlite.connection import APPLICATION_ID
+from holdfast.store.sqlite.database_file import log_end
 from holdfast.store.sqlite.salvage.images import Images
 from holdfast.store.sqlite.salvage.swap import incarnation_of
 from holdfast.ways import Way, quoted
@@ -92,6 +94,20 @@ def _examine_database(found: Diagnosis, sources: Sources, own: Images | None, fd
         for what in _ahead(sources, copy, found.lost_end):
             found.remakes_log = True
             found.findings.append(Finding(DATABASE, what, _ANEW))
+        found.findings += _unfit(sources, copy)
+
+
+def _unfit(sources: Sources, copy: Path) -> Iterator[Finding]:
+    """The events of journals that cannot be joined to a database which is whole: it has gone another way."""
+    own = log_end(copy, 0).incarnation or incarnation_of(sources.home)
+    for path in sources.journals:
+        if path != sources.chosen and not is_ahead_of(path, own):
+            continue
+        unfit = read_ahead(path, path.stat().st_size, copy).unfit
+        if unfit:
+            streams = ", ".join(unfit[:_NAMED]) + (", ..." if len(unfit) > _NAMED else "")
+            what = f"its events of {streams} do not follow from those of the store, which are kept"
+            yield Finding(path.name, what, "events that do not fit stay in the journal; it is not changed")
 
 
 def _ahead(sources: Sources, copy: Path, lost_end: LostEnd | None) -> Iterator[str]:

@@ -2,7 +2,8 @@
 
 A write-ahead log that was deleted or cut off leaves a database that is consistent, and older. The mirror is
 written from the log only, and its card says which event it was written up to, of which incarnation of the
-store. A restore gives the store another incarnation: what it took away on purpose is not missing.
+store; if the mirror was written again since, its journal of before was kept, with that incarnation in its
+name. A restore gives the store another incarnation: what it took away on purpose is not missing.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import BinaryIO, NamedTuple
 
 from holdfast.operations.repairing.mirrored import Mirrored, is_plain
 from holdfast.store.port import GENESIS
-from holdfast.store.sqlite.database_file import log_end, tracker_heads
+from holdfast.store.sqlite.database_file import log_end, streams_with, tracker_heads
 from holdfast.tracker import journal
 
 _GONE = ("archived", "deleted")
@@ -22,17 +23,19 @@ _GONE = ("archived", "deleted")
 class LostEnd(NamedTuple):
     """`events` of the journal continue streams of the database, or begin new ones. The mirror was written up
     to the event at the position `shown`, which the database, whose last one is `last`, does not have; 0 if it
-    has it."""
+    has it. `journal` is the one that was kept, if it is not that of the mirror."""
 
     events: int
     shown: int
     last: int
+    journal: Path | None = None
 
     @property
     def what(self) -> str:
         if self.events:
             many = "an event" if self.events == 1 else f"{self.events} events"
-            return f"the journal of the mirror has {many} behind its end: its write-ahead log was lost"
+            name = "of the mirror" if self.journal is None else self.journal.name
+            return f"the journal {name} has {many} behind its end: its write-ahead log was lost"
         return (
             f"the mirror was written up to event {self.shown} of the log, which it does not have (its last "
             f"one is {self.last}): its write-ahead log was lost"
@@ -45,7 +48,12 @@ def find_lost_end(mirrored: Mirrored, database: Path, incarnation: str = "") -> 
     processes may write to both meanwhile. Raises StoreError."""
     size = mirrored.journal.stat().st_size if is_plain(mirrored.journal) else 0
     end = log_end(database, mirrored.position)  # after the journal, which is never ahead of it
-    if not mirrored.incarnation or mirrored.incarnation != (end.incarnation or incarnation):
+    incarnation = end.incarnation or incarnation
+    for kept in mirrored.ahead_of(incarnation):
+        ahead = read_ahead(kept, kept.stat().st_size, database)
+        if ahead.events:
+            return LostEnd(ahead.events, 0, end.last, kept)
+    if not mirrored.incarnation or mirrored.incarnation != incarnation:
         return None
     shown = 0
     if mirrored.position > end.last or (end.hash and not end.hash.hex().startswith(mirrored.piece)):
@@ -56,10 +64,12 @@ def find_lost_end(mirrored: Mirrored, database: Path, incarnation: str = "") -> 
 
 class Ahead(NamedTuple):
     """How many events a journal has that continue the streams of a database, by their hashes, or begin new
-    ones; and whether it has streams of the database at all."""
+    ones; whether it has streams of the database at all; and the streams whose last events in the journal
+    neither are in the database nor follow from it: it has gone another way, or the journal has a gap."""
 
     events: int
     is_related: bool
+    unfit: tuple[str, ...] = ()
 
 
 def read_ahead(path: Path, size: int, database: Path) -> Ahead:
@@ -67,16 +77,23 @@ def read_ahead(path: Path, size: int, database: Path) -> Ahead:
     heads = tracker_heads(database)
     known = set(heads) - {"@links", "@memory"}  # every store has streams of these names
     count, is_related = 0, False
+    ends: dict[str, tuple[int, str]] = {}
     with path.open("rb") as file:
         for line in journal.read_lines(_lines(file, size)):
             if line is None or line.redacted or not journal.belongs(line.stream):
                 continue
             is_related = is_related or line.stream in known
             kind, version, hash = heads.get(line.stream, ("", 0, GENESIS))
-            if kind not in _GONE and line.version == version + 1 and line.follows(hash):
+            if kind in _GONE:
+                continue
+            ends[line.stream] = (line.version, line.hash)
+            if line.version == version + 1 and line.follows(hash):
                 heads[line.stream] = (kind, line.version, bytes.fromhex(line.hash))
                 count += 1
-    return Ahead(count, is_related)
+    for stream, (_, version, hash) in heads.items():
+        if ends.get(stream) == (version, hash.hex()):
+            del ends[stream]
+    return Ahead(count, is_related, tuple(sorted(ends.keys() - streams_with(database, ends))))
 
 
 def _lines(file: BinaryIO, size: int) -> Iterator[bytes]:

@@ -150,6 +150,7 @@ def _with_log(report: RepairReport, made: Salvaged, end: LostEnd | None) -> Repa
         report,
         events=made.events + sum(map(len, made.added.values())),
         taken=made.taken(),
+        journaled=made.journaled,
         lost=tuple(lost),
         values=tuple(made.lost_values),
         attention=dict(made.attention),

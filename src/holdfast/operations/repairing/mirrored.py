@@ -50,9 +50,18 @@ class Mirrored(NamedTuple):
 
     @property
     def kept_journals(self) -> list[Path]:
-        """The journals that were kept aside, because they were torn or edited or are of the time before a
-        restore."""
+        """The journals that were kept aside, because they were torn or edited, or are of the time before a
+        restore, or have events that their log has lost."""
         return [path for path in sorted(self.journal.parent.glob(f"{journal.NAME}.*")) if is_plain(path)]
+
+    def ahead_of(self, incarnation: str) -> list[Path]:
+        """Of those, the ones with events that the log of this incarnation has lost."""
+        return [path for path in self.kept_journals if is_ahead_of(path, incarnation)]
+
+
+def is_ahead_of(path: Path, incarnation: str) -> bool:
+    """Whether a journal was kept because the log of this incarnation had lost events that it has."""
+    return bool(incarnation) and path.name.startswith(f"{journal.AHEAD}{incarnation}")
 
 
 def is_plain(path: Path) -> bool:

@@ -53,6 +53,7 @@ class RepairReport(View, frozen=True):
     kept: Path | None = None
     events: int = 0
     taken: dict[str, int] = msgspec.field(default_factory=dict)
+    journaled: int = 0
     lost: tuple[LostPart, ...] = ()
     values: tuple[str, ...] = ()
     snapshots: tuple[str, ...] = ()
@@ -67,6 +68,7 @@ class RepairReport(View, frozen=True):
         "kept": "the directory that keeps the files as they were; null if nothing was changed",
         "events": "how many events the store has now; 0 with `--dry-run`",
         "taken": "copy → how many events came from it, if the log was written anew",
+        "journaled": "how many of them came from journals",
         "lost": "what no copy had: `stream`, `first`, `last`, `what`, `once`",
         "values": "large values (SHA-256) that no copy had",
         "snapshots": "snapshots of files whose contents are missing",

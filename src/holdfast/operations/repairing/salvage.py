@@ -78,6 +78,8 @@ class Salvaged:
     """Run → why it needs attention now."""
     mirrored: Mapping[str, MirroredRun] = field(default_factory=dict)
     """Run → how the mirror shows it."""
+    journals: frozenset[int] = frozenset()
+    """The copies that are journals."""
 
     owners: set[str] = field(default_factory=set)
     """Who owned a run: their lock files say when they were last alive."""
@@ -89,6 +91,11 @@ class Salvaged:
             + len(self.records)
             - self.chains[STORE_STREAM].version
         )
+
+    @property
+    def journaled(self) -> int:
+        """How many events came from journals."""
+        return sum(one.sources[copy] for one in self.chains.values() for copy in self.journals)
 
     def taken(self) -> dict[str, int]:
         """Copy → how many events came from it."""
@@ -111,7 +118,7 @@ def salvage(candidates: Candidates, collected: Collected, kept: str, at: int) ->
     for name, run in collected.runs.items():
         if name in chains:
             chains[name].known = max(chains[name].known, run.version)
-    made = Salvaged(candidates, chains, {}, {}, mirrored=collected.runs)
+    made = Salvaged(candidates, chains, {}, {}, mirrored=collected.runs, journals=collected.journals)
     _restore_records(made)
     if not (made.records or chains or collected.runs):
         raise StoreCorrupt("no copy of the log has an event that can be proven; nothing was changed")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -72,6 +72,18 @@ def tracker_heads(path: Path) -> dict[str, tuple[str, int, bytes]]:
     with _connected(path) as db:
         rows = db.execute(sql.query("named_heads"))
         return {name: (kind, version, hash) for name, kind, version, hash in rows}
+
+
+def streams_with(path: Path, events: Mapping[str, tuple[int, str]]) -> set[str]:
+    """Of the streams, those that have an event of this version with this hash (hexadecimal). Raises
+    `StoreError`."""
+    with _connected(path) as db:
+
+        def has(stream: str, version: int, hash: str) -> bool:
+            found: bytes | None = db.execute(sql.query("hash_at"), (stream, version)).get
+            return found is not None and found.hex() == hash
+
+        return {stream for stream, end in events.items() if has(stream, *end)}
 
 
 def owner_process(path: Path, owner: str) -> tuple[int, str] | None:
