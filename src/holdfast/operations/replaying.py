@@ -219,13 +219,13 @@ def _play(
 async def _play_async(
     engine: Engine, run_id: str, state: RunState, workflow: Any, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> _Playback:
-    from holdfast.engine.execution.task_factory import install_task_factory
+    from holdfast.engine.execution.task_factory import NumberedTask, install_task_factory
 
     install_task_factory(asyncio.get_running_loop())
     playback = _Playback(engine, run_id, state, is_async=True)
     scope = Scope(playback, Counters(), threading.get_ident())
     live_runs.add(playback)
-    playing = asyncio.create_task(_play_function(playback, scope, workflow, args, kwargs))
+    playing = NumberedTask(run_id, 0, _play_function(playback, scope, workflow, args, kwargs))
     try:
         await _until_over(playback, playing)
     finally:

@@ -17,7 +17,7 @@ from typing import Any
 _done = False
 
 
-def order_cancel_scopes(branch_task: type) -> None:
+def order_cancel_scopes(numbered_task: type) -> None:
     """Once anyio is loaded. To be called whenever a task of a run is hashed."""
     global _done
     if _done:
@@ -29,7 +29,7 @@ def order_cancel_scopes(branch_task: type) -> None:
 
     def hash_by_host(scope: Any) -> int:
         host = scope._host_task
-        return hash(host) if isinstance(host, branch_task) else object.__hash__(scope)
+        return hash(host) if isinstance(host, numbered_task) else object.__hash__(scope)
 
     scopes.__hash__ = hash_by_host
     _done = True  # not before: another thread may enter a scope now

@@ -25,21 +25,17 @@ from holdfast.errors import BadInput
 T = TypeVar("T")
 
 
-def task_hash(run_id: str, number: int) -> int:
-    """The same in every process. Its low bits, which decide the order in a set, are the number; the others
+class NumberedTask(asyncio.Task[Any]):
+    """A task of a run's code: number 0 is the one of its function. Its hash is the same in every process, and
+    so is the order of sets of such tasks. The low bits, which decide that order, are the number; the others
     keep the tasks of different runs apart."""
-    return (zlib.crc32(run_id.encode()) << 24) + number
 
-
-class BranchTask(asyncio.Task[Any]):
-    """A task that the code of a run has made."""
-
-    def __init__(self, hashed: int, coro: Any, **kwargs: Any) -> None:
-        self._hash = hashed
+    def __init__(self, run_id: str, number: int, coro: Any, **kwargs: Any) -> None:
+        self._hash = (zlib.crc32(run_id.encode()) << 24) + number
         super().__init__(coro, **kwargs)
 
     def __hash__(self) -> int:
-        order_cancel_scopes(BranchTask)
+        order_cancel_scopes(NumberedTask)
         return self._hash
 
 
@@ -106,8 +102,7 @@ class TaskFactory:
         if by_chance and run.state.loose:
             run.unordered.append(branch.counters.path)
         if self.previous is None:
-            hashed = task_hash(run.id, run.task_number)
-            task: Any = BranchTask(hashed, coro, loop=loop, context=context, **kwargs)
+            task: Any = NumberedTask(run.id, run.task_number, coro, loop=loop, context=context, **kwargs)
         else:
             task = self.previous(loop, coro, context=context, **kwargs)
         assert run.tasks_delivery is not None

@@ -293,7 +293,7 @@ def _execute(
         raise call.execution.interrupt(f"no thread for its child run {handle.id}: {error}") from None
     executing: Future[None] | None = None
     try:
-        executing = loop_thread.spawn(take_over())
+        executing = loop_thread.spawn(handle.id, take_over())
         _wait_for(executing)
     except BaseException as error:
         call.execution.interrupted(error)  # and so the child, see `_stopped_with_parent`

@@ -76,7 +76,7 @@ def launch(
                 loop_thread = engine.loop_thread()
             except RuntimeError as error:
                 raise _no_thread(run.id, error) from None
-            loop_thread.spawn(_take_over(engine, run, found, arguments, claimed, on_park))
+            loop_thread.spawn(run.id, _take_over(engine, run, found, arguments, claimed, on_park))
         else:
             on_park = _park_in_thread(engine, run, found) if stay else partial(_leave_parked, run)
             _execute_in_thread(engine, run, found, arguments, claimed, on_park)

@@ -21,11 +21,17 @@ class LoopThread:
             self._loop.close()
             raise
 
-    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> Future[None]:
-        """Let the coroutine run, in a copy of the caller's context. The future is done when it has ended."""
+    def spawn(self, run_id: str, coroutine: Coroutine[Any, Any, None]) -> Future[None]:
+        """Let the coroutine, which executes a run, run in a copy of the caller's context. The future is done
+        when it has ended."""
         import asyncio
 
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        from holdfast.engine.execution.task_factory import NumberedTask
+
+        async def execute() -> None:
+            await NumberedTask(run_id, 0, coroutine)
+
+        future = asyncio.run_coroutine_threadsafe(execute(), self._loop)
         self._running.add(future)
         future.add_done_callback(self._running.discard)
         return future

@@ -7,13 +7,13 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from holdfast.engine.execution.scope import current
-from holdfast.engine.execution.task_factory import task_hash
+from holdfast.engine.execution.task_factory import NumberedTask
 
 if TYPE_CHECKING:
     from holdfast.engine.execution.execution import Execution
 
 
-class RunTask(asyncio.Task[None]):
+class RunTask(NumberedTask):
     """Tells who cancels it. Code of the run gives up what it waits for, and continues (`asyncio.timeout`, a
     TaskGroup). Anybody else, a loop that is shut down most likely, interrupts the run: nothing that its code
     does while it unwinds is recorded."""
@@ -22,11 +22,7 @@ class RunTask(asyncio.Task[None]):
     """The run, once it is executed."""
 
     def __init__(self, run_id: str, coro: Coroutine[Any, Any, None], **kwargs: Any) -> None:
-        self._hash = task_hash(run_id, 0)
-        super().__init__(coro, **kwargs)
-
-    def __hash__(self) -> int:
-        return self._hash
+        super().__init__(run_id, 0, coro, **kwargs)
 
     def cancel(self, msg: object = None) -> bool:
         run, caller = self.execution, current.get()
