@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
 import anyio
+from tests.crash.oracle import async_player
 from tests.crash.oracle.async_player import BLOCKS, FAILURES, Shared, act, branch
 from tests.crash.oracle.programs import Node
 from tests.crash.oracle.witness import brief, described, see
@@ -59,23 +61,23 @@ async def _stream(node: Node, shared: Shared) -> Any:
     return found
 
 
-async def _gather_all(node: Node, shared: Shared) -> Any:
-    """Without `return_exceptions`: with it, asyncio forgets the text of a cancel if its last branch has
+async def _waited(branches: Sequence[Awaitable[Any]]) -> list[Any]:
+    """Without `asyncio.gather(return_exceptions=True)`: it forgets the text of a cancel if its last branch has
     ended. anyio knows its own cancels by that text: a scope around it would let the cancel through."""
-
-    async def outcome(one: Node) -> Any:
-        try:
-            return await branch(one, shared, node)
-        except FAILURES as error:
-            return described(error)
-
-    return list(await asyncio.gather(*map(outcome, node.body)))
+    tasks = [asyncio.ensure_future(one) for one in branches]
+    if tasks:
+        await asyncio.wait(tasks)
+    return [_outcome(task) for task in tasks]
 
 
+def _outcome(task: asyncio.Future[Any]) -> Any:
+    return asyncio.CancelledError() if task.cancelled() else task.exception() or task.result()
+
+
+async_player.ended = _waited
 BLOCKS.update(
     any_group=_group,
     any_move_on=_move_on,
     any_fail_after=_fail_after,
     any_stream=_stream,
-    gather_all=_gather_all,
 )

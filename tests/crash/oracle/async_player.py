@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -240,7 +240,7 @@ async def _gather(node: Node, shared: Shared) -> Any:
 
 async def _gather_all(node: Node, shared: Shared) -> Any:
     coroutines = [branch(one, shared, node) for one in node.body]
-    return _outcomes(await asyncio.gather(*coroutines, return_exceptions=True))
+    return _outcomes(await ended(coroutines))
 
 
 async def _limited(node: Node, shared: Shared) -> Any:
@@ -264,6 +264,14 @@ async def _tally(node: Node, shared: Shared) -> Any:
 
     await asyncio.gather(*(count(one) for one in node.body))
     return dict(shared.counts)
+
+
+async def _gathered(branches: Sequence[Awaitable[Any]]) -> list[Any]:
+    return await asyncio.gather(*branches, return_exceptions=True)
+
+
+ended: Callable[[Sequence[Awaitable[Any]]], Awaitable[list[Any]]] = _gathered
+"""Waits for all of them and gives their results and errors. Programs with anyio wait in another way."""
 
 
 def _outcomes(found: list[Any]) -> list[Any]:
@@ -291,7 +299,7 @@ async def _race(node: Node, shared: Shared) -> Any:
     for place in _places(node, tasks, left):
         tasks[place].cancel()
     if node["awaits"]:
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await ended(tasks)
     return _outcomes([task.exception() or task.result() for task in tasks if task in done])
 
 
@@ -319,7 +327,7 @@ async def _wait_time(node: Node, shared: Shared) -> Any:
     tasks = _tasks(node, shared)
     done, _ = await asyncio.wait(tasks, timeout=node["ms"] / 1000)
     see("in time", node.name, _places(node, tasks, done))
-    return _outcomes(await asyncio.gather(*tasks, return_exceptions=True))
+    return _outcomes(await ended(tasks))
 
 
 async def _completed(node: Node, shared: Shared) -> Any:
@@ -465,7 +473,7 @@ async def _joined(node: Node, shared: Shared) -> Any:
     finally:
         for worker in workers:
             worker.cancel()
-    await asyncio.gather(*workers, return_exceptions=True)
+    await ended(workers)
     return found
 
 
@@ -484,7 +492,7 @@ async def _lock(node: Node, shared: Shared) -> Any:
     found = [one_by_one(one) for one in node.body]
     for coroutine in found:
         coroutine.__qualname__ = node["helper"]
-    return _outcomes(await asyncio.gather(*found, return_exceptions=True))
+    return _outcomes(await ended(found))
 
 
 async def _semaphore(node: Node, shared: Shared) -> Any:
@@ -496,7 +504,7 @@ async def _semaphore(node: Node, shared: Shared) -> Any:
             return await act(one, shared)
 
     found = [two_at_once(one) for one in (*node.body, *_more(node, 2))]
-    return _outcomes(await asyncio.gather(*found, return_exceptions=True))
+    return _outcomes(await ended(found))
 
 
 def _more(node: Node, count: int) -> list[Node]:
@@ -580,7 +588,7 @@ async def _cancel_all(node: Node, tasks: list[asyncio.Task[Any]]) -> None:
     for task in tasks:
         task.cancel()
     if node["awaits"]:
-        found = await asyncio.gather(*tasks, return_exceptions=True)
+        found = await ended(tasks)
         see("ended", node.name, brief(_outcomes(found)))
 
 
