@@ -6,9 +6,12 @@ import random
 import subprocess
 import sys
 
+import anyio
 import pytest
+from tests.engine.conftest import achild
 
-from holdfast import gather, parallel, step
+from holdfast import Holdfast, gather, parallel, step
+from holdfast.operations.replaying import replay
 
 
 @step
@@ -289,3 +292,31 @@ def test_a_task_of_a_run_may_be_the_first_that_uses_anyio(home, tmp_path):
     command = [sys.executable, str(program), str(home)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (ended.stdout, ended.returncode) == ("left\n", 0), ended.stderr
+
+
+def test_the_task_of_a_function_has_one_hash_wherever_it_is_executed(home, tmp_path, act):
+    """By it, and by that of the scopes that it enters, anyio orders what it cancels."""
+    tasks: list[asyncio.Task[None]] = []
+    scopes: list[anyio.CancelScope] = []
+    hashes: list[int] = []
+
+    async def plot() -> None:
+        with anyio.CancelScope() as scope:
+            tasks.append(asyncio.current_task())  # kept, so that no other has its address
+            scopes.append(scope)
+            hashes.append(hash(scope))
+            await ask("a")
+
+    async def main(other: Holdfast) -> None:
+        await other.with_id("x").start(act(plot))
+
+    with Holdfast(home) as hf, Holdfast(tmp_path / "other") as other:
+        hf.with_id("x").run(act(plot))
+        replay(hf._engine, "x")
+        asyncio.run(main(other))
+        act(plot, "child")
+        for one in (hf, other):
+            one.with_id("y").run(act(lambda: achild.sync()))
+    assert len(tasks) == 5
+    assert hashes == [hash(one) for one in tasks]
+    assert len(set(hashes[:3])) == 1 and len(set(hashes[3:])) == 1

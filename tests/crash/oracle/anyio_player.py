@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 from tests.crash.oracle import async_player
-from tests.crash.oracle.async_player import BLOCKS, FAILURES, Shared, act, branch
+from tests.crash.oracle.async_player import BLOCKS, FAILURES, Shared, act
 from tests.crash.oracle.programs import Node
 from tests.crash.oracle.witness import brief, described, see
 
@@ -62,8 +62,8 @@ async def _stream(node: Node, shared: Shared) -> Any:
 
 
 async def _waited(branches: Sequence[Awaitable[Any]]) -> list[Any]:
-    """Without `asyncio.gather(return_exceptions=True)`: it forgets the text of a cancel if its last branch has
-    ended. anyio knows its own cancels by that text: a scope around it would let the cancel through."""
+    """Without `asyncio.gather(return_exceptions=True)`, which forgets the text of a cancel if its last branch
+    has ended. anyio knows its own cancels by that text: a scope around it would let the cancel through."""
     tasks = [asyncio.ensure_future(one) for one in branches]
     if tasks:
         await asyncio.wait(tasks)
