@@ -629,6 +629,29 @@ def test_an_archived_run_has_no_file(project: Project) -> None:
     assert list((project.mirror / "runs").rglob("*.json")) == []
 
 
+@pytest.mark.parametrize("how", ["archived", "deleted"])
+def test_a_cursor_inside_a_run_that_is_gone(project: Project, how: str) -> None:
+    """The mirror was last written in the middle of a run, which left the log since, as a task did: nothing is
+    lost, nothing is kept aside, and no file has the text of either."""
+    with project.opened(drains=False) as hf:
+        project.create(hf, "t1", "a secret plan")
+        project.create(hf, "t2", "Weigh wrack")
+        project.check_off(hf, "r1")
+        project.mirror_of(hf).drain()
+        hf.cancel("r1")
+        project.clock.advance(timedelta(days=1))
+        if how == "archived":
+            hf.archive(project.clock.now())
+        else:
+            hf.delete("r1")
+        hf.delete("t1")
+        hf.gc()
+        known = status(hf._store, hf._reader, project.mirror)
+        assert (known.shows, known.is_current) == ("own", False)
+    assert project.drain().kept == ()
+    assert not [data for data in _contents(project.mirror) if b"secret" in data or b"kelp" in data]
+
+
 # Importing
 
 

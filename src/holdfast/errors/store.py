@@ -95,9 +95,14 @@ class StoreClosed(StoreError):
 
 
 class Resync(StoreError):
-    """The cursor is of another history of this store (a restored backup): start from the beginning."""
+    """The cursor is of another history of this store (a restored backup): start from the beginning.
+    `is_removed`: it is of this history, and its event was archived or deleted since."""
 
     code = "resync"
+
+    def __init__(self, message: str, *, is_removed: bool = False) -> None:
+        self.is_removed = is_removed
+        super().__init__(message)
 
 
 class OwnershipLost(StoreError):
