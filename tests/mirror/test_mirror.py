@@ -460,7 +460,7 @@ def test_the_mirror_of_another_store_is_kept(tmp_path: Path, uses: str, card: st
     assert before <= _contents(project.mirror)
 
 
-def test_a_directory_is_the_mirror_of_one_store(tmp_path: Path) -> None:
+def test_a_directory_is_the_mirror_of_one_store(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A second store to which the user gives the same directory does not write there, and says so; the files
     of the first stay as they are, however often both write. `rebuild` takes the directory."""
     first, second = Project(tmp_path / "first"), Project(tmp_path / "second")
@@ -477,6 +477,11 @@ def test_a_directory_is_the_mirror_of_one_store(tmp_path: Path) -> None:
         assert f"{first.mirror} has that of another store; name another directory" in sentence
         first.drain()
     assert look(first.mirror) == before
+    with second.opened() as hf:
+        for number in range(3, 6):
+            second.create(hf, f"t{number}", "mine")
+            hf._drain_mirror()
+    assert len(caplog.records) == 1, "once, however long the process lives"
     second.rebuild()
     assert second.drain().is_current
 
