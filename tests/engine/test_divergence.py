@@ -274,6 +274,32 @@ def test_steps_in_parallel_that_come_sooner_diverge(changed, act, steps, ran, be
     assert "z" not in ran and "a" not in ran
 
 
+@pytest.mark.parametrize("then", ["a step", "steps in parallel"])
+def test_a_call_with_a_key_may_come_later(changed, act, steps, ran, then):
+    """It gets its own outcome. Without it, the code diverges before anything has run."""
+
+    def calls():
+        return [steps["a"](1)] if then == "a step" else parallel(steps["a"], [1, 2], limit=1)
+
+    def keyed():
+        return steps["b"].with_key("kelp")(3)
+
+    def last():
+        return [steps["c"](), steps["d"]()]
+
+    survivors = 4 if then == "a step" else 5
+    hf, workflow = changed(
+        lambda: [keyed(), *calls(), *last()], lambda: [*calls(), *last()], survivors=survivors
+    )
+    ran.clear()
+    with pytest.raises(DivergenceError) as caught:
+        hf.with_id("x").run(workflow)
+    assert "b@kelp" in caught.value.recorded and ran == []
+    act(lambda: [*calls(), keyed(), *last()])
+    assert hf.resume("x").result(30)[-3:] == ["b", "c", "d"]
+    assert ran == ["d"]
+
+
 def test_a_change_in_one_branch_diverges(changed, ran):
     """Scopes are checked too, in async code."""
 

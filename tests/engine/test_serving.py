@@ -2,6 +2,7 @@
 
 import threading
 
+import msgspec
 import pytest
 from tests.engine.test_gates import parked, until
 
@@ -355,6 +356,23 @@ def test_a_run_that_settings_stop_is_told_once(open_hf, act, ran, colour):
     assert look(3600) == len(waits) + 2
     assert told == [("x", NotTrusted), ("x", type(None))]
     assert hf.get("x").status == "completed"
+
+
+def test_a_fault_of_the_disk_is_tried_again_within_half_a_minute(open_hf, act, monkeypatch):
+    """It passes without a change to the run, also if there is room enough for each claim."""
+    wait_at_a_gate(open_hf(), act, "x")
+    hf = open_hf()
+    service = Service(hf._engine, 4)
+    monkeypatch.setattr(hf._engine.clock, "monotonic", lambda: 0.0)
+    monkeypatch.setattr(service, "_made_progress", lambda tried: False)
+    row = hf._store.run("x")
+    waits = []
+    for _ in range(8):
+        tried, row = row, msgspec.structs.replace(row, epoch=row.epoch + 1, version=row.version + 1)
+        monkeypatch.setattr(hf._store, "run", lambda _, row=row: row)
+        service._refuse(tried, StoreFull("no room"))
+        waits.append(service._refused["x"].again_at)
+    assert waits == [1, 2, 4, 8, 16, 30, 30, 30]
 
 
 def test_an_error_comes_from_a_worker_with_the_error_of_the_store_behind_it():

@@ -460,7 +460,7 @@ def test_the_mirror_of_another_store_is_kept(tmp_path: Path, uses: str, card: st
     assert before <= _contents(project.mirror)
 
 
-def test_a_directory_is_the_mirror_of_one_store(tmp_path: Path) -> None:
+def test_a_directory_is_the_mirror_of_one_store(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A second store to which the user gives the same directory does not write there, and says so; the files
     of the first stay as they are, however often both write. `rebuild` takes the directory."""
     first, second = Project(tmp_path / "first"), Project(tmp_path / "second")
@@ -477,6 +477,11 @@ def test_a_directory_is_the_mirror_of_one_store(tmp_path: Path) -> None:
         assert f"{first.mirror} has that of another store; name another directory" in sentence
         first.drain()
     assert look(first.mirror) == before
+    with second.opened() as hf:
+        for number in range(3, 6):
+            second.create(hf, f"t{number}", "mine")
+            hf._drain_mirror()
+    assert len(caplog.records) == 1, "once, however long the process lives"
     second.rebuild()
     assert second.drain().is_current
 
@@ -627,6 +632,29 @@ def test_an_archived_run_has_no_file(project: Project) -> None:
     with project.opened() as hf:
         hf.archive(project.clock.now() - timedelta(hours=1))
     assert list((project.mirror / "runs").rglob("*.json")) == []
+
+
+@pytest.mark.parametrize("how", ["archived", "deleted"])
+def test_a_cursor_inside_a_run_that_is_gone(project: Project, how: str) -> None:
+    """The mirror was last written in the middle of a run, which left the log since, as a task did: nothing is
+    lost, nothing is kept aside, and no file has the text of either."""
+    with project.opened(drains=False) as hf:
+        project.create(hf, "t1", "a secret plan")
+        project.create(hf, "t2", "Weigh wrack")
+        project.check_off(hf, "r1")
+        project.mirror_of(hf).drain()
+        hf.cancel("r1")
+        project.clock.advance(timedelta(days=1))
+        if how == "archived":
+            hf.archive(project.clock.now())
+        else:
+            hf.delete("r1")
+        hf.delete("t1")
+        hf.gc()
+        known = status(hf._store, hf._reader, project.mirror)
+        assert (known.shows, known.is_current) == ("own", False)
+    assert project.drain().kept == ()
+    assert not [data for data in _contents(project.mirror) if b"secret" in data or b"kelp" in data]
 
 
 # Importing

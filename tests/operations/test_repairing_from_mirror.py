@@ -486,14 +486,26 @@ def test_a_store_that_is_gone_comes_back_from_the_mirror(project: Path) -> None:
 
 def test_no_new_store_begins_over_one_that_is_gone(project: Path) -> None:
     """Neither to write nor to read: it would begin a new mirror, and the journal could no longer be proven to
-    be of this project. Nothing is made. Without the mirror a new store begins."""
+    be of this project. Nothing is made. Without the card of the mirror a new store begins, and keeps what
+    the user has in `.holdfast`, and the journal."""
+    skill = project / ".holdfast" / "skills" / "SKILL.md"
+    skill.parent.mkdir()
+    skill.write_text("mine")
     for flags in ({}, {"read_only": True}):
-        with pytest.raises(StoreLost, match=r"`holdfast repair` rebuilds .* or move .* away"):
+        with pytest.raises(
+            StoreLost, match=r"XDG_DATA_HOME .* `holdfast repair` rebuilds .* or move "
+        ) as lost:
             Holdfast(**flags)
     assert not list((project.parent / "data" / "holdfast").glob("project-*"))
-    (project / ".holdfast").rename(project / "old")
+    card = project / ".holdfast" / "mirror.json"
+    assert f" {card} away" in str(lost.value)
+    journal = (project / ".holdfast/tasks/journal.jsonl").read_bytes()
+    card.rename(project / "old.json")
     with Holdfast() as hf:
         assert hf.tasks.list() == []
+        hf.tasks.create("new")
+    (kept,) = (project / ".holdfast/tasks").glob("journal.jsonl.edited-*")
+    assert (skill.read_text(), kept.read_bytes()) == ("mine", journal)
 
 
 def test_a_backup_is_restored_where_the_store_is_gone(project: Path, tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ HoldfastError
 ├── NotAwaited              a workflow ended without having awaited what it called
 └── StoreError              the store cannot be used
     ├── StoreVanished       its file is gone from under a live process
-    ├── StoreLost           it is gone, and the project still has its mirror
+    ├── StoreLost           it is not where it was, and the project has its mirror
     ├── StoreHeld           a live process uses it, so it cannot be replaced
     ├── StoreCorrupt        it is damaged, or its chain does not verify
     ├── StoreForeign        the file is a database, but not ours

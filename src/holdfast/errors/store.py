@@ -18,7 +18,8 @@ class StoreVanished(StoreError):
 
 
 class StoreLost(StoreError):
-    """The store of a project is gone, and its mirror is left: a new store would take its place."""
+    """The store of a project is not where it was, and its mirror is there: a new store would take the mirror
+    over."""
 
     code = "store_lost"
 
@@ -26,8 +27,9 @@ class StoreLost(StoreError):
         self.home = home
         self.mirror = mirror
         super().__init__(
-            f"the store in {home} is gone, and its mirror {mirror} is left; {quoted(self.ways[0])} rebuilds "
-            f"what the mirror and backups have, or move {mirror} away to begin a new store"
+            f"there is no store in {home}, and {mirror} is the mirror of one; if HOME or XDG_DATA_HOME was "
+            f"another, set it again; if the store is gone, {quoted(self.ways[0])} rebuilds what the mirror "
+            f"and backups have, or move {mirror}/mirror.json away to begin a new store"
         )
 
     @property
@@ -95,9 +97,14 @@ class StoreClosed(StoreError):
 
 
 class Resync(StoreError):
-    """The cursor is of another history of this store (a restored backup): start from the beginning."""
+    """The cursor is of another history of this store (a restored backup): start from the beginning.
+    `is_removed`: it is of this history, and its event was archived or deleted since."""
 
     code = "resync"
+
+    def __init__(self, message: str, *, is_removed: bool = False) -> None:
+        self.is_removed = is_removed
+        super().__init__(message)
 
 
 class OwnershipLost(StoreError):

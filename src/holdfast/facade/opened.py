@@ -78,6 +78,7 @@ class Opened:
         self._closed_by: int | None = None
         """The thread that is closing it."""
         self._mirror_thread: DrainThread | None = None
+        self._mirror_warnings: set[str] = set()
         self._store: SqliteStore = wiring.open_store(place) if store is None else store
         self._reader = Reader(self._store, place.home, self._open_redactor)
         if not read_only:
@@ -120,7 +121,7 @@ class Opened:
             return self._opened_engine
 
     def _drain_mirror(self) -> None:
-        wiring.drain_mirror(self._place, self._store, self._reader, self._clock)
+        wiring.drain_mirror(self._place, self._store, self._reader, self._clock, warned=self._mirror_warnings)
 
     def _open_search(self) -> Search:
         from holdfast.search.searching import Search

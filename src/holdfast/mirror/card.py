@@ -74,7 +74,9 @@ def whose(card: Card, store: Store) -> str:
     store, or the card does not say of which."""
     try:
         store.feed(card.cursor, limit=1)
-    except Resync:
+    except Resync as error:
+        if error.is_removed:
+            return "own"
         if shown(card.cursor).incarnation == store.incarnation:
             return "ahead"
         return "earlier" if card.log and card.log == log_of(store) else "other"

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from holdfast.clock import microseconds
+from holdfast.errors import Resync
 from holdfast.mirror import card as cards
 from holdfast.mirror import memory_file, run_file, sealed_text, session_file, tracker_files
 from holdfast.mirror.line_file import Mark
@@ -62,11 +63,14 @@ def _shown(store: Store, card: Card) -> tuple[str, int]:
     shows = cards.whose(card, store)
     if shows == "ahead":
         return shows, 0
-    return shows, _count(store, card.cursor if shows == "own" else "")
+    try:
+        return shows, _count(store, card.cursor if shows == "own" else "")
+    except Resync:  # the event of the cursor was archived or deleted: all files are made again
+        return shows, _count(store, "")
 
 
 def _count(store: Store, cursor: str) -> int:
-    """How many events are in the feed after the cursor."""
+    """How many events are in the feed after the cursor. Raises `Resync`."""
     count = 0
     while True:
         page = store.feed(cursor, limit=_PAGE)

@@ -11,9 +11,10 @@ if TYPE_CHECKING:
     from holdfast.mirror.draining import Drained, Mirror
 
 
-def drained(open_mirror: Callable[[], Mirror | None]) -> Drained | None:
+def drained(open_mirror: Callable[[], Mirror | None], warned: set[str]) -> Drained | None:
     """Drain, and warn of what went wrong and of files that were kept aside; None if it did not come to its
-    end."""
+    end. A sentence in `warned`, which has those of the drains before, is not repeated: a program that runs
+    for days drains every two seconds."""
     try:
         mirror = open_mirror()
         found = None if mirror is None else mirror.drain()
@@ -22,12 +23,15 @@ def drained(open_mirror: Callable[[], Mirror | None]) -> Drained | None:
     except Exception as error:
         _warn(
             f"the mirror is behind: {_cause(error)}; the next command writes it again, and "
-            "HOLDFAST_MIRROR=false turns it off"
+            "HOLDFAST_MIRROR=false turns it off",
+            warned,
         )
         return None
     if found is not None:
+        if found.is_current:
+            warned.clear()
         for sentence in found.kept:
-            _warn(sentence)
+            _warn(sentence, warned)
     return found
 
 
@@ -37,7 +41,10 @@ def _cause(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _warn(sentence: str) -> None:
+def _warn(sentence: str, warned: set[str]) -> None:
+    if sentence in warned:
+        return
+    warned.add(sentence)
     import logging  # 4 ms that a drain without a fault need not pay
 
     logging.getLogger("holdfast").warning("%s", sentence)

@@ -659,14 +659,20 @@ class OracleStore(BudgetFolds, TrackerFolds):
         if not cursor:
             return 0
         aside = (entry for one in self._deleted.values() for entry in one.stream.log)
+        places = set()
         for entry in (*self._whole_log(), *aside):
             if cursor == self._cursor(entry):
                 return entry.position
+            places.add(entry.position)
         incarnation, _, place = cursor.partition(".")
         position, _, piece = place.partition(".")
         if incarnation == self.incarnation and any(piece == one.hash[:12] for one in self._archived.values()):
             return int(position)
-        raise Resync("the cursor is of another history of this store; read the feed from the beginning")
+        is_own = incarnation == self.incarnation and position.isdecimal()
+        raise Resync(
+            "the cursor is of another history of this store; read the feed from the beginning",
+            is_removed=is_own and 0 < int(position) < self._synced and int(position) not in places,
+        )
 
     # Audit
 

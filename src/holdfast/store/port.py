@@ -276,7 +276,7 @@ class Store(BudgetStore, TrackerStore, LearningStore, Protocol):
     def feed(self, cursor: str = "", *, limit: int = 1000, types: Sequence[str] = ()) -> FeedPage:
         """The events durably appended after `cursor` (opaque; empty: from the beginning), of these types
         if any are named. Raises `Resync` when the cursor does not belong to this store's history, or is
-        inside a stream that was archived."""
+        inside a stream that was archived or finally deleted (`is_removed`)."""
         ...
 
     def events_of(self, types: Sequence[str], *, with_deleted: bool = False) -> list[tuple[str, e.Event]]:

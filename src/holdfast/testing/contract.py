@@ -564,8 +564,9 @@ class StoreContract(
         own(store, "t")
         store.append(step_append("t", "a#1"))
         assert [row.key for row in store.steps("t")] == ["a#1"]
-        with pytest.raises(Resync):
+        with pytest.raises(Resync) as error:
             store.feed(inside)
+        assert error.value.is_removed
         since = whole_feed(store, tail)
         assert [entry.type for entry in since[:3]] == ["StreamArchived", "StreamArchived", "StreamCreated"]
         places = [entry.position for entry in whole_feed(store)]

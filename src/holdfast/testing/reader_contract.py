@@ -311,8 +311,9 @@ class ReadingContract:
             cursor[:-1],
             " " + cursor,
         ]:
-            with pytest.raises(Resync):
+            with pytest.raises(Resync) as error:
                 store.feed(odd)
+            assert not error.value.is_removed
         for place, letter in enumerate(cursor):
             with pytest.raises(Resync):
                 store.feed(cursor[:place] + ("B" if letter != "B" else "C") + cursor[place + 1 :])

@@ -54,13 +54,15 @@ def _files_of(place: Place, store: SqliteStore, run_id: str) -> list[str]:
     return changed_files(store, partial(open_files, place), run_id)
 
 
-def drain_mirror(place: Place, store: SqliteStore, reader: Reader, clock: Clock | None = None) -> None:
-    """Bring the mirror up to date. Whatever goes wrong is a warning: the mirror is never a reason for a
-    command to fail."""
+def drain_mirror(
+    place: Place, store: SqliteStore, reader: Reader, clock: Clock | None = None, *, warned: set[str]
+) -> None:
+    """Bring the mirror up to date. Whatever goes wrong is a warning, and none that `warned` has is repeated:
+    the mirror is never a reason for a command to fail."""
     from holdfast.mirror.reporting import drained
 
     restore_pointer(place)
-    drained(lambda: open_mirror(place, store, reader, clock))
+    drained(lambda: open_mirror(place, store, reader, clock), warned)
 
 
 def restore_pointer(place: Place) -> None:

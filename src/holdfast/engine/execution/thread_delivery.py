@@ -181,11 +181,15 @@ class ThreadDelivery(Delivery):
         return bool(step.ordinal) and step.kind not in GATES
 
     def _pass_to(self, keys: dict[str, None]) -> None:
-        """Come to the first of these in the log. Nothing that was waited for may stand before it."""
+        """Come to the first of these in the log. Nothing that was waited for may stand before it, but what
+        has no order: that may still be asked for."""
         while (head := self._head()) and head not in keys and not self._loose_left:
-            if not self._is_empty(head):
+            if self._is_empty(head):
+                self._pending.discard(head)
+            elif self._has_order(head):
                 self.run.diverge(f"{head} next", f"{next(iter(keys))} instead", head)
-            self._pending.discard(head)
+            else:
+                self._expected.rotate(-1)
 
     def replayed_together(self, keys: Iterable[str]) -> None:
         """Take recorded outcomes that the one thread that there is asks for at once. Among each other they

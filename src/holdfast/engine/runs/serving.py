@@ -226,7 +226,9 @@ class Service:
         repeated = known.repeated + 1 if known is not None and alike and claimed else 0
         soon = isinstance(error, StoreError) or (isinstance(error, EndedElsewhere) and error.ended_with < 0)
         after_s = (_SOON_AGAIN_S if soon else _REFUSED_AGAIN_S) * 2.0 ** min(repeated, 20)
-        again_at = self._engine.clock.monotonic() + min(after_s, _LONGEST_AGAIN_S)
+        # A fault of the store passes without a change to the run.
+        longest = _REFUSED_AGAIN_S if isinstance(error, StoreError) else _LONGEST_AGAIN_S
+        again_at = self._engine.clock.monotonic() + min(after_s, longest)
         self._refused[tried.id] = _Refusal(version, str(error), again_at, repeated)
         return not alike
 

@@ -722,7 +722,7 @@ class SqliteStore(BudgetQueries, TrackerQueries):
         import base64
 
         try:
-            _, position, piece = base64.urlsafe_b64decode(cursor).decode().split(".")
+            incarnation, position, piece = base64.urlsafe_b64decode(cursor).decode().split(".")
             after = int(position)
         except ValueError:
             raise Resync(f"{cursor!r} is not a cursor of this store") from None
@@ -731,7 +731,11 @@ class SqliteStore(BudgetQueries, TrackerQueries):
             found = self._read("archived_head", (piece.upper(),))
         # To the letter: base64 skips letters it does not know, and `int` reads "1_0".
         if not found or cursor != self._cursor(after, found[0][0]):
-            raise Resync("the cursor is of another history of this store; read the feed from the beginning")
+            is_past = incarnation == self.incarnation and 0 < after < self._last_synced()[0]
+            raise Resync(
+                "the cursor is of another history of this store; read the feed from the beginning",
+                is_removed=is_past and not found,
+            )
         return after
 
     # Audit
