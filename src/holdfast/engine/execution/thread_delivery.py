@@ -409,10 +409,10 @@ _RUNS = -1
 
 def _waits_of(native: int) -> int | None:
     """How often the thread has given up its processor to wait, as the system counts it. `_RUNS` if it runs,
-    or wants to; None where it cannot be asked."""
+    or wants to, or waits for the disk, which no other thread can end; None where it cannot be asked."""
     try:
         status = Path(f"/proc/self/task/{native}/status").read_bytes()
-        if status.partition(b"\nState:\t")[2][:1] == b"R":
+        if status.partition(b"\nState:\t")[2][:1] in (b"R", b"D"):
             return _RUNS
         return int(status.partition(b"\nvoluntary_ctxt_switches:\t")[2].partition(b"\n")[0])
     except (OSError, ValueError):
