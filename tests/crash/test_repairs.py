@@ -54,6 +54,20 @@ def test_a_repair_that_loses_events_is_seen(truth, tmp_path, monkeypatch):
     assert any("plain has 40 events, and 41 were still there" in one for one in wrong)
 
 
+def test_backups_count_though_the_first_event_of_the_database_is_damaged(truth, tmp_path):
+    """They are of the same incarnation: that their logs do not begin alike is the damage."""
+    first = truth.events["@store"][0].hash
+    data = truth.folded.replace(first, first[:-1] + bytes([first[-1] ^ 1]))
+    start = data.rindex(truth.events["plain"][5].payload.encode())
+    data = data[:start] + bytes(4096) + data[start + 4096 :]
+    base = {name: data for name, data in truth.files.items() if name != repairs.LOG}
+    damage = repairs.Damage(["flips"], base | {repairs.DATABASE: truth.folded}, {}, truth.lock)
+    damage.after[repairs.DATABASE] = data
+    wrong, report = repairs.try_one(truth, repairs.Oracle(truth), damage, tmp_path / "home")
+    assert wrong == []
+    assert any("the backup" in one for one in report.taken)
+
+
 @pytest.fixture
 def gone(truth):
     """The database, its log and all backups are deleted; archives and the mirror are left."""

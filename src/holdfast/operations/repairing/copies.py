@@ -96,10 +96,10 @@ def collect(sources: Sources, own: Images | None, candidates: Candidates) -> Col
     beginning = _add(candidates, copy, own) if own is not None else b""
     is_lost = not candidates.has_events(copy)
     incarnation = candidates.meta[copy].get("incarnation", "") or incarnation_of(sources.home)
+    lives = {incarnation, incarnation_of(sources.home)} - {""}  # a bit may have made one of another
     read = [_read_backup(candidates, path) for path in sources.backup_files]
     read += [_read_kept(candidates, path) for path in reversed(kept_stores(sources.home))]
-    read = list(_of_this_log(sources, candidates, read, beginning))
-    lives = {incarnation, incarnation_of(sources.home)} - {""}  # a bit may have made one of another
+    read = list(_of_this_log(sources, candidates, read, beginning, lives))
     chosen = [one for one in read if one.path == sources.chosen]
     if is_lost and read and not any(one.incarnation in lives for one in read):
         # What a restore has replaced counts only if nothing else is left.
@@ -170,11 +170,13 @@ def _read_kept(candidates: Candidates, path: Path) -> _Copy:
 
 
 def _of_this_log(
-    sources: Sources, candidates: Candidates, read: Sequence[_Copy], beginning: bytes
+    sources: Sources, candidates: Candidates, read: Sequence[_Copy], beginning: bytes, lives: Set[str]
 ) -> Iterator[_Copy]:
-    """Those whose log began as this one; if that is not known, as the newest. The others are forgotten."""
+    """Those whose log began as this one; if that is not known, as the newest. The others are forgotten. In a
+    copy of one of these incarnations, a beginning that differs is damaged, there or here."""
     for one in read:
-        if beginning and one.beginning and one.beginning != beginning:
+        differs = bool(beginning and one.beginning) and one.beginning != beginning
+        if differs and one.incarnation not in lives:
             if one.path == sources.chosen:
                 raise BadInput(f"{one.path} is a backup of another store; nothing was changed")
             candidates.forget(one.copy)
