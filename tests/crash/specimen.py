@@ -103,7 +103,8 @@ def retried(path: str) -> int:
 
 @workflow
 def child(n: int) -> str:
-    return work(n)
+    """It has more events than its parent."""
+    return "".join(work(part) for part in range(5 * n))
 
 
 @workflow

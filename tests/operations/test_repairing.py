@@ -35,6 +35,11 @@ def order(count: int) -> int:
     return pay(count)
 
 
+@workflow
+def family() -> int:
+    return order(30)
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A store with a run, a backup of it, another run, two tasks, and a mirror with their journal."""
@@ -132,6 +137,18 @@ def test_a_run_that_lost_its_tail_waits_for_a_person(home: Path) -> None:
     assert Holdfast.repair_store(home).findings == ()
 
 
+def test_a_parent_has_not_lost_what_its_child_has(home: Path) -> None:
+    """An index of the database has each parent with the number of its child: that is not a name of it."""
+    with Holdfast(home, durability="process") as hf:
+        hf.with_id("family").run(family)
+    whole = content(home)
+    assert len(whole["family"]) < len(whole["family.order-1"])
+    damage_event(home, "second", 9)
+    report = Holdfast.repair_store(home)
+    assert [one.stream for one in report.lost] == ["second"]
+    assert content(home)["family"] == whole["family"]
+
+
 def test_a_once_step_whose_outcome_is_lost_is_in_doubt(home: Path) -> None:
     """Its beginning is recorded, its end is not: nobody runs it again before a person has decided."""
     (version,) = (row[0] for row in content(home)["second"] if row[1] == "StepCompleted")
@@ -158,6 +175,23 @@ def test_a_lost_record_is_made_again_from_its_stream(home: Path) -> None:
     assert report.ok and report.taken["the streams whose creation they record"] == 1
     repaired = content(home)
     assert repaired["@store"].pop()[1] == "StoreRepaired" and repaired == whole
+
+
+def test_a_run_that_only_the_mirror_shows_keeps_its_number(home: Path) -> None:
+    """Nothing of it is in the log, nor the record of its creation: its time says which record that was."""
+    for backup in (home / "backups").iterdir():
+        backup.unlink()
+    with closing(sqlite3.connect(home / "holdfast.db")) as db:
+        numbers = dict(db.execute("SELECT name, id FROM streams"))
+        db.execute("PRAGMA secure_delete = ON")
+        db.execute("DELETE FROM events WHERE stream = ?", (numbers["first"],))
+        db.execute("DELETE FROM events WHERE stream = 1 AND version = ?", (numbers["first"] - 1,))
+        db.execute("DELETE FROM streams WHERE name = 'first'")
+        db.commit()
+    report = Holdfast.repair_store(home)
+    assert [(one.stream, one.what) for one in report.lost] == [("first", "run order(20)")]
+    with closing(sqlite3.connect(home / "holdfast.db")) as db:
+        assert dict(db.execute("SELECT name, id FROM streams")) == numbers
 
 
 def test_a_deleted_database_comes_back_from_backup_and_journal(home: Path) -> None:

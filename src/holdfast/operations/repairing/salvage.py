@@ -9,7 +9,7 @@ name and its number, recorded as archived, so that no new run takes its place un
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
@@ -30,6 +30,7 @@ from holdfast.store.sqlite.salvage.candidates import NO_PLACE, SAME, Candidates,
 
 MADE_AGAIN: Final = "the streams whose creation they record"
 _LOST_KIND: Final = "lost"
+_LATER: Final = 1 << 62
 
 
 class Cut(NamedTuple):
@@ -154,7 +155,7 @@ def _restore_records(made: Salvaged) -> None:
     made.records = list(own.ids)
     last = max(own.known, *(candidates.number(name) - 1 for name in made.chains), 0)
     if last > own.version:
-        made.records += _chained_anew(candidates, own.version, last)
+        made.records += _chained_anew(made, own, last)
         made.chained_anew = last - own.version
     for version, record in enumerate(made.records, 1):
         type, fields = _record(made, record)
@@ -170,20 +171,56 @@ def _restore_records(made: Salvaged) -> None:
             made.archived[event.stream] = event
 
 
-def _chained_anew(candidates: Candidates, behind: int, last: int) -> Iterator[Extra]:
-    found: dict[int, Extra] = {}
-    for one in candidates.of(STORE_STREAM, behind):
-        if one.version not in found and _is_record(one.type, one.payload):
-            found[one.version] = Extra(one.type, one.at, one.payload, one.position)
-    at = 0
-    for version in range(behind + 1, last + 1):
-        extra = found.get(version)
-        if extra is None:
-            name, kind = next(iter(candidates.names_of(version + 1)), ("", ""))
-            created = e.StreamCreated(name or f"@lost/{version}", kind if name and kind else _LOST_KIND)
-            extra = Extra("StreamCreated", at, e.encode(created))
-        at = extra.at
+def _chained_anew(made: Salvaged, own: Chain, last: int) -> Iterator[Extra]:
+    """The records behind the proven ones, up to version `last`: as they were found, or made from the name
+    that a stream of their number has. One of which neither is left is that of a stream which was created at
+    that time, if there is such a one without a number; or else of a stream that nothing is known of."""
+    recorded = {_record(made, one)[1].get("stream") for one in own.ids}
+    known = _known_records(made, own, last, recorded)
+    next_at, at = dict[int, int](), _LATER
+    for version in range(last, own.version, -1):
+        at = known[version].at or at if version in known else at
+        next_at[version] = at
+    at = made.candidates.event(own.ids[-1])[1] if own.ids else 0
+    unrecorded = iter(_unrecorded(made, recorded))
+    waiting = next(unrecorded, None)
+    for version in range(own.version + 1, last + 1):
+        while waiting and waiting.at < at:
+            waiting = next(unrecorded, None)
+        extra = known.get(version)
+        if extra is None and waiting and waiting.at <= next_at[version]:
+            extra, waiting = waiting.record(), next(unrecorded, None)
+        elif extra is None:
+            extra = _Creation(f"@lost/{version}", _LOST_KIND, at).record()
+        elif not extra.at:
+            extra = extra._replace(at=at)
+        at = max(at, extra.at)
         yield extra
+
+
+def _known_records(made: Salvaged, own: Chain, last: int, recorded: set[Any]) -> dict[int, Extra]:
+    """Version → the record, of those behind the proven ones. Its time is 0 if that is not known. Adds the
+    streams to `recorded`."""
+    candidates, known = made.candidates, dict[int, Extra]()
+    for one in candidates.of(STORE_STREAM, own.version):
+        if one.version not in known and _is_record(one.type, one.payload):
+            known[one.version] = Extra(one.type, one.at, one.payload, one.position)
+            recorded.add(_fields(one.payload).get("stream"))
+    for version in range(own.version + 1, last + 1):
+        if version not in known:
+            name = next((name for name in candidates.names_of(version + 1) if name not in recorded), "")
+            if name:
+                kind = _kind(candidates, name, "RunCreated" if name in made.mirrored else "")
+                known[version] = _Creation(name, kind, _created_at(made, name)).record()
+                recorded.add(name)
+    return known
+
+
+def _created_at(made: Salvaged, name: str) -> int:
+    """When a stream was created, by its first event or the mirror; 0 if neither is left."""
+    if name in made.chains:
+        return made.candidates.event(made.chains[name].ids[0])[1]
+    return made.mirrored[name].created_at if name in made.mirrored else 0
 
 
 def _is_record(type: str, payload: str) -> bool:
@@ -240,10 +277,10 @@ def _settle_streams(made: Salvaged, kept: str, at: int) -> None:
             _add(made, STORE_STREAM, record, at)
     for name in made.archived:
         made.chains.pop(name, None)
-    for one in _unrecorded(made):
+    for one in _unrecorded(made, made.numbers):
         made.kinds[one.name] = one.kind
         made.numbers[one.name] = len(made.records) + len(made.added.get(STORE_STREAM, ())) + 2
-        _add(made, STORE_STREAM, e.StreamCreated(one.name, one.kind), one.at, one.place)
+        made.added.setdefault(STORE_STREAM, []).append(one.record())
     for name in made.numbers:
         if name in made.chains or name in made.archived:
             continue
@@ -263,14 +300,18 @@ class _Creation(NamedTuple):
     at: int
     place: JournalPlace = NO_PLACE
 
+    def record(self) -> Extra:
+        created = e.StreamCreated(self.name, self.kind)
+        return Extra(e.type_of(created), self.at, e.encode(created), place=self.place)
 
-def _unrecorded(made: Salvaged) -> list[_Creation]:
-    """The streams whose creation no copy has recorded, in the order in which they were created: numbers are
+
+def _unrecorded(made: Salvaged, recorded: Container[object]) -> list[_Creation]:
+    """The streams whose creation is not recorded, in the order in which they were created: numbers are
     given by it. A journal has the order; where a stream of another copy belongs, or a run that only the
     mirror shows, is known by the time."""
     journaled, others = list[_Creation](), list[_Creation]()
     for name in made.chains:
-        if name == STORE_STREAM or name in made.numbers:
+        if name == STORE_STREAM or name in recorded:
             continue
         id = made.chains[name].ids[0]
         type, at, *_ = made.candidates.event(id)
@@ -278,7 +319,7 @@ def _unrecorded(made: Salvaged) -> list[_Creation]:
         created = _Creation(name, _kind(made.candidates, name, type), at, place)
         (others if place == NO_PLACE else journaled).append(created)
     for run in made.mirrored.values():
-        if run.id not in made.chains and run.id not in made.numbers:
+        if run.id not in made.chains and run.id not in recorded:
             others.append(_Creation(run.id, "run", run.created_at))
     journaled.sort(key=lambda one: one.place)
     # A clock that was set back does not change the order of the journal.
@@ -399,6 +440,6 @@ def _fields(payload: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _add(made: Salvaged, stream: str, event: e.Event, at: int, place: JournalPlace = NO_PLACE) -> None:
-    extra = Extra(e.type_of(event), at, e.encode(event), place=place)
+def _add(made: Salvaged, stream: str, event: e.Event, at: int) -> None:
+    extra = Extra(e.type_of(event), at, e.encode(event))
     made.added.setdefault(stream, []).append(extra)

@@ -446,6 +446,31 @@ INSERT OR IGNORE INTO found (
 -- name: salvage_name
 INSERT OR IGNORE INTO names (copy, stream, name) VALUES (?, ?, ?);
 
+-- name: salvage_entry
+INSERT OR IGNORE INTO entries (copy, page, stream, name) VALUES (?, ?, ?, ?);
+
+-- name: salvaged_pages_of_names
+-- The pages that may be of the index of names, the likeliest first: no name is there twice, and at least as
+-- many entries agree with the rows of streams and the records of their creation as contradict them.
+WITH compared AS (
+    SELECT e.copy, e.page, e.name,
+           EXISTS (SELECT 1 FROM names AS n WHERE n.name = e.name AND n.copy = e.copy AND n.stream = e.stream)
+               AS agrees,
+           EXISTS (SELECT 1 FROM names AS n WHERE n.name = e.name AND n.copy = e.copy AND n.stream > 0)
+           OR EXISTS (SELECT 1 FROM names AS n WHERE n.stream = e.stream AND n.copy = e.copy) AS is_known
+    FROM entries AS e
+)
+SELECT copy, page FROM compared GROUP BY copy, page
+HAVING count(DISTINCT name) = count(*) AND 2 * sum(agrees) >= sum(is_known)
+ORDER BY sum(agrees) DESC, count(*) DESC, copy, page;
+
+-- name: salvage_names_of_page
+-- An entry counts unless what is known already contradicts it.
+INSERT OR IGNORE INTO names (copy, stream, name)
+SELECT e.copy, e.stream, e.name FROM entries AS e WHERE e.copy = ?1 AND e.page = ?2
+    AND NOT EXISTS (SELECT 1 FROM names AS n WHERE n.name = e.name AND n.copy = e.copy AND n.stream > 0)
+    AND NOT EXISTS (SELECT 1 FROM names AS n WHERE n.stream = e.stream AND n.copy = e.copy);
+
 -- name: salvage_head
 INSERT OR IGNORE INTO heads (copy, stream, name, kind, version, hash, rank) VALUES (?, ?, ?, ?, ?, ?, ?);
 
@@ -473,6 +498,9 @@ SELECT name FROM names WHERE copy = ? AND stream = ?;
 
 -- name: salvaged_names
 SELECT DISTINCT name FROM names ORDER BY name;
+
+-- name: salvaged_possible_names
+SELECT name FROM names UNION SELECT name FROM entries ORDER BY name;
 
 -- name: salvaged_events
 -- What is found of a stream, by version; in each version the copy that is trusted most first.
@@ -516,7 +544,7 @@ SELECT min(c.trust) FROM names AS n JOIN copies AS c ON c.id = n.copy WHERE n.na
 
 -- name: salvaged_names_of
 -- The names that copies of this log have for the stream of this number, the most trusted first.
-SELECT n.name, coalesce(h.kind, '') FROM names AS n JOIN copies AS c ON c.id = n.copy AND c.trust < 2
+SELECT n.name FROM names AS n JOIN copies AS c ON c.id = n.copy AND c.trust < 2
      LEFT JOIN heads AS h ON h.copy = n.copy AND h.stream = n.stream AND h.name = n.name
 WHERE n.stream = ? ORDER BY c.trust, h.kind IS NULL, n.name;
 

@@ -37,6 +37,15 @@ CREATE TABLE names (
 
 CREATE INDEX names_by_stream ON names (stream, copy);
 
+-- What indexes of a text have. One of them has the names of the streams, others have anything.
+CREATE TABLE entries (
+    copy   INTEGER NOT NULL,
+    page   INTEGER NOT NULL,
+    stream INTEGER NOT NULL,
+    name   TEXT    NOT NULL,
+    PRIMARY KEY (copy, page, name, stream)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE heads (
     copy    INTEGER NOT NULL,
     stream  INTEGER NOT NULL,

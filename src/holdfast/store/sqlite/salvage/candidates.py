@@ -109,7 +109,7 @@ class Candidates:
 
     def forget(self, copy: int) -> None:
         """Take a copy out again that is of another log."""
-        for table in ("found", "names", "heads", "places"):
+        for table in ("found", "names", "entries", "heads", "places"):
             self._db.execute(f"DELETE FROM {table} WHERE copy = ?", (copy,))
 
     def has_events(self, copy: int) -> bool:
@@ -142,8 +142,8 @@ class Candidates:
                     case HeadRow() if row.version < _UNLIKELY:
                         self._db.execute(sql.query("salvage_head"), (copy, *row))
                         self._name(copy, row.stream, row.name)
-                    case NameRow():
-                        self._name(copy, row.stream, row.name)
+                    case NameRow() if row.stream > 0:
+                        self._db.execute(sql.query("salvage_entry"), (copy, row.page, *row[:2]))
                     case PlaceRow() if row.rank in _REACHED and row.version < _UNLIKELY:
                         self._db.execute(sql.query("salvage_place"), (copy, *row[:4]))
                     case BlobRow():
@@ -193,16 +193,19 @@ class Candidates:
         self._db.execute(sql.query("salvage_name"), (copy, stream, name))
 
     def name_orphans(self) -> None:
-        """Drop what was read from other indexes than that of the events. Find the names of streams whose rows
-        are lost: other copies may number them alike, and the hash of a first event covers the name."""
+        """Drop what was read from other indexes than those of the events and the names. Find the names of
+        streams whose rows are lost: other copies may number them alike, and the hash of a first event covers
+        the name."""
         self._db.execute(sql.query("salvage_no_other_index"))
+        for page in self._db.execute(sql.query("salvaged_pages_of_names")).fetchall():
+            self._db.execute(sql.query("salvage_names_of_page"), page)
         self._db.execute(sql.query("salvage_names_alike"))
         left = [
             first
             for first in self._firsts()
             if not any(_begins(name, first) for name in self._names_in(first.copy, first.stream))
         ]
-        known = self.names() if left else []
+        known = self._possible_names() if left else []
         for first in left:
             for name in known:
                 if _begins(name, first):
@@ -212,6 +215,9 @@ class Candidates:
     def _names_in(self, copy: int, stream: int) -> list[str]:
         rows = self._db.execute(sql.query("salvaged_names_in"), (copy, stream))
         return [name for (name,) in rows]
+
+    def _possible_names(self) -> list[str]:
+        return [name for (name,) in self._db.execute(sql.query("salvaged_possible_names"))]
 
     # Reading
 
@@ -260,9 +266,9 @@ class Candidates:
         """Whether only copies of an earlier life of the store have the stream."""
         return bool(self._db.execute(sql.query("salvaged_trust"), (name,)).get == EARLIER)
 
-    def names_of(self, number: int) -> list[tuple[str, str]]:
-        """(name, kind) that copies have for the stream of this number."""
-        return [tuple(row) for row in self._db.execute(sql.query("salvaged_names_of"), (number,))]
+    def names_of(self, number: int) -> list[str]:
+        """The names that copies have for the stream of this number."""
+        return [name for (name,) in self._db.execute(sql.query("salvaged_names_of"), (number,))]
 
     def archived(self) -> list[tuple[str, int, bytes]]:
         """The streams that the store's own file has as archived, with their heads."""

@@ -39,10 +39,12 @@ class HeadRow(NamedTuple):
 
 
 class NameRow(NamedTuple):
-    """An entry of an index: the stream of this number has this name."""
+    """An entry of an index of a text. If the index is that of the names, the stream of this number has this
+    name; `page` says which entries lie together."""
 
     stream: int
     name: str
+    page: int
 
 
 class PlaceRow(NamedTuple):
@@ -89,6 +91,6 @@ def rows(images: Images) -> Iterator[Row]:
         for entry in index_entries(image):
             match entry:
                 case [str(name), int(stream)]:
-                    yield NameRow(stream, name)
+                    yield NameRow(stream, name, page)
                 case [int(stream), int(version), int(position)] if version > 0:
                     yield PlaceRow(stream, version, position, page, image.rank)
