@@ -65,6 +65,14 @@ def content(home: Path) -> dict[str, list[tuple[object, ...]]]:
     return {name: [row[1:] for row in rows if row[0] == name] for name in {row[0] for row in rows}}
 
 
+def order_of_events(home: Path) -> list[tuple[str, int]]:
+    """(stream, version) of all events, as they stand in the log."""
+    with closing(sqlite3.connect(home / "holdfast.db")) as db:
+        return db.execute(
+            "SELECT s.name, e.version FROM events AS e JOIN streams AS s ON s.id = e.stream ORDER BY position"
+        ).fetchall()
+
+
 def files(home: Path) -> dict[Path, bytes]:
     """Every file but the locks."""
     return {path: path.read_bytes() for path in home.rglob("*") if path.is_file() and path.suffix != ".lock"}
@@ -192,6 +200,27 @@ def test_a_run_that_only_the_mirror_shows_keeps_its_number(home: Path) -> None:
     assert [(one.stream, one.what) for one in report.lost] == [("first", "run order(20)")]
     with closing(sqlite3.connect(home / "holdfast.db")) as db:
         assert dict(db.execute("SELECT name, id FROM streams")) == numbers
+
+
+@pytest.mark.parametrize("run", ["first", "second", "@store"])
+@pytest.mark.parametrize("wrong", [-1, 100_000])
+def test_a_damaged_position_moves_no_other_event(home: Path, run: str, wrong: int) -> None:
+    """The events behind it in its stream are not pulled along to where it says."""
+    whole = [one for one in order_of_events(home) if one != (run, 3)]
+    with closing(sqlite3.connect(home / "holdfast.db")) as db:
+        db.execute("PRAGMA secure_delete = ON")
+        db.execute(
+            "UPDATE events SET position = ? WHERE version = 3 "
+            "AND stream = (SELECT id FROM streams WHERE name = ?)",
+            (wrong, run),
+        )
+        db.commit()
+    damage_event(home, "second", 9)
+    assert not Holdfast.repair_store(home).ok
+    repaired = order_of_events(home)
+    assert (run, 3) in repaired
+    left = [one for one in whole if one in repaired and one != ("second", 9)]
+    assert [one for one in repaired if one in left] == left
 
 
 def test_a_deleted_database_comes_back_from_backup_and_journal(home: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -97,6 +98,9 @@ def _rows(made: Salvaged, name: str, number: int) -> Iterator[tuple[LogRow, Jour
     one = made.chains.get(name) or Chain(name)
     events: list[int | Extra] = [*(made.records if name == STORE_STREAM else one.ids)]
     hash, encoded = GENESIS, name.encode()
+    misplaced = set[int]()
+    if name == STORE_STREAM or not one.is_in_order:
+        misplaced = _misplaced([_position(made, record) for record in events])
     for version, record in enumerate([*events, *made.added.get(name, ())], 1):
         if isinstance(record, Extra):
             type, at, payload, position, place = record
@@ -104,14 +108,36 @@ def _rows(made: Salvaged, name: str, number: int) -> Iterator[tuple[LogRow, Jour
         else:
             type, at, payload, _, synced, position, _ = made.candidates.event(record)
             place = NO_PLACE if position else made.candidates.journal_place(record)
+        if version in misplaced:
+            position = 0
         hash = chain(hash, encoded, version, type, at, payload)
         yield LogRow(position, number, version, type, at, payload, hash, synced), place
 
 
+def _position(made: Salvaged, record: int | Extra) -> int:
+    return record.position if isinstance(record, Extra) else made.candidates.event(record)[5]
+
+
+def _misplaced(positions: list[int]) -> set[int]:
+    """The versions outside a longest part of the stream whose positions grow: theirs are damaged. A position
+    that is not known, 0, fits anywhere."""
+    ends, chosen, before = list[int](), list[int](), dict[int, int]()
+    for version, position in enumerate(positions, 1):
+        if position:
+            length = bisect_left(ends, position)
+            ends[length : length + 1] = [position]
+            chosen[length : length + 1] = [version]
+            before[version] = chosen[length - 1] if length else 0
+    fitting, version = set[int](), chosen[-1] if chosen else 0
+    while version:
+        fitting.add(version)
+        version = before[version]
+    return before.keys() - fitting
+
+
 def log_rows(made: Salvaged, surveyed: Survey) -> Iterator[LogRow]:
     """The whole log in its order. Positions stay if all are known and fit; else they are new. An event
-    whose place is not known follows the one before it in its stream; a first one follows the last older
-    event."""
+    whose place is not known follows the last older event, and the one before it in its stream."""
     streams = [
         _ordered(_rows(made, name, number), surveyed.known)
         for name, number in {STORE_STREAM: 1, **made.numbers}.items()
@@ -127,13 +153,14 @@ def _ordered(
     rows: Iterator[tuple[LogRow, JournalPlace]], known: list[tuple[int, Order]]
 ) -> Iterator[tuple[Order, LogRow]]:
     """Each event with an order that grows within its stream."""
-    from bisect import bisect_right
-
     last = _FIRST
     for row, place in rows:
         order = _order(row, place)
         if order == _FIRST:
-            older = bisect_right(known, (row.at, _LAST))
+            if row.version == 1 and row.stream > 1:  # behind the record of its creation
+                older = bisect_right(known, (row.at, _LAST))
+            else:  # before what follows it in its stream
+                older = bisect_left(known, (row.at, _FIRST))
             order = known[older - 1][1].next() if older else _FIRST.next()
         last = max(last.next(), order)
         yield last, row

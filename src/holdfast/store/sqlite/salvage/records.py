@@ -27,6 +27,8 @@ STREAM: Final = re.compile(
 BLOB: Final = re.compile(rb"(?=([\x04-\x08]\x81\x0d" + _LENGTH + rb"))", re.DOTALL)
 _BYTES: Final = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)
 _MOST_BYTES: Final = 1 << 30
+_NEGATIVE: Final = 1 << 63
+"""From here on, a rowid stands for a negative number."""
 
 Record = tuple[int, list[Any]]
 """(rowid, columns); a rowid of 0 is not known."""
@@ -150,7 +152,7 @@ def _rowid_before(data: bytes, start: int, total: int) -> int:
         if size != total:
             continue
         rowid, end = _varint(data, after)
-        if end == start and rowid > 0:
+        if end == start and 0 < rowid < _NEGATIVE:
             return rowid
     return 0
 
