@@ -7,7 +7,7 @@ import pytest
 from tests.crash import repairs
 from tests.crash.repair_specimen import make
 
-from holdfast.operations.repairing import chains, salvage
+from holdfast.operations.repairing import chains, salvage, store_records
 
 SEED = 1
 POINTS = 12
@@ -84,8 +84,9 @@ def test_without_database_and_backups(truth, gone, tmp_path):
 
 def test_a_repair_that_renumbers_is_seen(truth, gone, tmp_path, monkeypatch):
     """With a repair that creates streams in another order, the same damage is a violation."""
-    unrecorded = salvage._unrecorded
-    monkeypatch.setattr(salvage, "_unrecorded", lambda made, recorded: unrecorded(made, recorded)[::-1])
+    unrecorded = store_records.unrecorded
+    for module in (salvage, store_records):
+        monkeypatch.setattr(module, "unrecorded", lambda made, recorded: unrecorded(made, recorded)[::-1])
     wrong, _ = repairs.try_one(truth, repairs.Oracle(truth), gone, tmp_path / "home")
     assert any(one.startswith("the order of runs and tasks is") for one in wrong)
 

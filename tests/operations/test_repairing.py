@@ -1,10 +1,13 @@
 """`repair_store`: refusals, crashes in the middle, what is lost, and where the rest comes from."""
 
+import re
 import shutil
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from datetime import timedelta
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -202,19 +205,186 @@ def test_a_run_that_only_the_mirror_shows_keeps_its_number(home: Path) -> None:
         assert dict(db.execute("SELECT name, id FROM streams")) == numbers
 
 
+def damage_record(home: Path, name: str) -> None:
+    """Flip a bit in the name that the record of a stream's creation has."""
+    data = (home / "holdfast.db").read_bytes()
+    (whole,) = set(re.findall(rb'\{"stream":"' + re.escape(name).encode() + rb'","kind":"[a-z]+"\}', data))
+    damaged = whole.replace(name.encode(), name[:-1].encode() + bytes([ord(name[-1]) ^ 1]))
+    (home / "holdfast.db").write_bytes(data.replace(whole, damaged))
+
+
+def numbers(home: Path) -> dict[str, tuple[int, str]]:
+    """Stream → its id and kind."""
+    with closing(sqlite3.connect(home / "holdfast.db")) as db:
+        return {name: (id, kind) for name, id, kind in db.execute("SELECT name, id, kind FROM streams")}
+
+
+def remove(home: Path, run: str) -> None:
+    """Remove all events of a run, and the record of its creation."""
+    with closing(sqlite3.connect(home / "holdfast.db")) as db:
+        (id,) = db.execute("SELECT id FROM streams WHERE name = ?", (run,)).fetchone()
+        db.execute("PRAGMA secure_delete = ON")
+        db.execute("DELETE FROM events WHERE stream = ?", (id,))
+        db.execute("DELETE FROM events WHERE stream = 1 AND version = ?", (id - 1,))
+        db.commit()
+        db.execute("VACUUM")
+
+
+@pytest.mark.parametrize("how", ["archived", "deleted", "lost before"])
+def test_the_damaged_record_of_a_stream_that_is_gone(home: Path, how: str) -> None:
+    """A run that was archived, deleted for good or lost before keeps its name and its number, though the
+    record of its creation is damaged."""
+    with Holdfast(home, durability="process") as hf:
+        if how == "archived":
+            hf.archive(timedelta(0))
+        elif how == "deleted":
+            hf.delete("first")
+            hf.gc()
+    for file in (home / "archive").glob("*"):
+        file.unlink()
+    if how == "lost before":
+        for backup in (home / "backups").iterdir():
+            backup.unlink()
+        remove(home, "first")
+        assert not Holdfast.repair_store(home).ok
+    shutil.rmtree(home.parent / "mirror")
+    for kept in [*home.glob("before-repair-*"), *home.glob("backups/*")]:
+        shutil.rmtree(kept) if kept.is_dir() else kept.unlink()
+    before = numbers(home)
+    assert before["first"][1] == "archived"
+    damage_record(home, "first")
+    report = Holdfast.repair_store(home)
+    assert (report.ok, report.lost) == (True, ())
+    assert numbers(home) == before
+    verified(home)
+
+
+def test_a_renamed_record_behind_a_lost_one(home: Path) -> None:
+    """No hash proves the record behind a lost one. The first event of the run that it names does."""
+    for backup in (home / "backups").iterdir():
+        backup.unlink()
+    shutil.rmtree(home.parent / "mirror")
+    before, events = numbers(home), len(content(home)["first"])
+    remove(home, "first")
+    damage_record(home, "second")
+    report = Holdfast.repair_store(home)
+    assert [(one.stream, one.first, one.last) for one in report.lost] == [("first", 1, events)]
+    assert numbers(home) == before | {"first": (before["first"][0], "archived")}
+
+
+def test_what_a_restore_took_away_stays_away(home: Path) -> None:
+    """The store that a restore kept has another run under the number of the lost one."""
+    with Holdfast(home, durability="process") as hf:
+        backup = hf.backup()
+        hf.with_id("left").run(order, 2)
+    Holdfast.restore_backup(backup.path, home)
+    for file in (home / "backups").iterdir():
+        file.unlink()
+    with Holdfast(home, durability="process") as hf:
+        hf.with_id("third").run(order, 2)
+        hf.with_id("fourth").run(order, 2)
+    shutil.rmtree(home.parent / "mirror")
+    before = numbers(home)
+    remove(home, "third")
+    report = Holdfast.repair_store(home)
+    assert [one.stream for one in report.lost] == ["third"]
+    assert numbers(home) == before | {"third": (before["third"][0], "archived")}
+
+
+def test_a_journal_is_proven_though_the_records_of_its_tasks_are_lost(home: Path) -> None:
+    """Without the card of the mirror, the journal must share an event with the log: the index has the names
+    of the tasks."""
+    (home.parent / "mirror" / "mirror.json").unlink()
+    tasks = [name for name in content(home) if name.startswith("@task/")]
+    for name in tasks:
+        damage_record(home, name)
+    whole = content(home)[tasks[0]]
+    damage_event(home, tasks[0], 1)
+    report = Holdfast.repair_store(home)
+    assert (report.ok, report.lost) == (True, ())
+    assert content(home)[tasks[0]] == whole
+
+
+def test_hashes_of_large_values_are_no_names_of_streams(home: Path) -> None:
+    """There are more large values than streams, and the index of the names is lost."""
+    for backup in (home / "backups").iterdir():
+        backup.unlink()
+    shutil.rmtree(home.parent / "mirror")
+    with closing(sqlite3.connect(home / "holdfast.db")) as db:
+        for n in range(500):
+            data = f"value {n}".encode()
+            db.execute("INSERT INTO blobs (hash, data) VALUES (?, ?)", (sha256(data).hexdigest(), data))
+        db.execute("PRAGMA secure_delete = ON")
+        db.execute("PRAGMA writable_schema = ON")
+        db.execute("DELETE FROM streams WHERE id BETWEEN 3 AND 5")
+        db.execute(
+            "DELETE FROM events WHERE stream BETWEEN 3 AND 5 OR stream = 1 AND version BETWEEN 2 AND 4"
+        )
+        db.commit()
+        db.execute("VACUUM")
+    report = Holdfast.repair_store(home)
+    assert [(one.stream, one.first, one.last) for one in report.lost] == [("@store", 2, 4)]
+    assert sorted(name for name in numbers(home) if name.startswith("@lost/")) == [
+        "@lost/2",
+        "@lost/3",
+        "@lost/4",
+    ]
+
+
+def damage_position(home: Path, run: str, version: int, wrong: int) -> None:
+    """Change the number of the row that has an event, in the table only. The row ends with the hash, and its
+    size and number, a byte each, stand before it."""
+    with closing(sqlite3.connect(home / "holdfast.db")) as db:
+        position, stream, type = db.execute(
+            "SELECT position, stream, type FROM events WHERE version = ? "
+            "AND stream = (SELECT id FROM streams WHERE name = ?)",
+            (version, run),
+        ).fetchone()
+    assert position < 128
+    numbers = bytes([stream, version]) if stream > 1 else bytes([version])
+    data = bytearray((home / "holdfast.db").read_bytes())
+    changed = 0
+    for header in range(9, 14):
+        at = data.find(numbers + type.encode())
+        while at >= 0:
+            if (
+                data[at - header : at - header + 2] == bytes([header, 0])
+                and data[at - header - 1] == position
+            ):
+                data[at - header - 1] = wrong
+                changed += 1
+            at = data.find(numbers + type.encode(), at + 1)
+    assert changed
+    (home / "holdfast.db").write_bytes(data)
+
+
 @pytest.mark.parametrize("run", ["first", "second", "@store"])
-@pytest.mark.parametrize("wrong", [-1, 100_000])
-def test_a_damaged_position_moves_no_other_event(home: Path, run: str, wrong: int) -> None:
-    """The events behind it in its stream are not pulled along to where it says."""
-    whole = [one for one in order_of_events(home) if one != (run, 3)]
+@pytest.mark.parametrize("wrong", [0, 5, 127])
+def test_the_index_has_a_damaged_position(home: Path, run: str, wrong: int) -> None:
+    """The log is what it was, in the same order and with its incarnation."""
+    whole = order_of_events(home)
+    with closing(SqliteStore(home)) as store:
+        cursor = store.tail()
+    damage_position(home, run, 3, wrong)
+    report = Holdfast.repair_store(home)
+    assert (report.ok, report.lost) == (True, ())
+    assert order_of_events(home) == whole
+    with closing(SqliteStore(home)) as store:
+        assert store.feed(cursor).entries == []
+
+
+@pytest.mark.parametrize("run", ["first", "second", "@store"])
+def test_an_event_without_a_position_stays_between_its_neighbours(home: Path, run: str) -> None:
+    """No copy has its position. No other event moves."""
     with closing(sqlite3.connect(home / "holdfast.db")) as db:
         db.execute("PRAGMA secure_delete = ON")
         db.execute(
-            "UPDATE events SET position = ? WHERE version = 3 "
+            "UPDATE events SET position = -1 WHERE version = 3 "
             "AND stream = (SELECT id FROM streams WHERE name = ?)",
-            (wrong, run),
+            (run,),
         )
         db.commit()
+    whole = [one for one in order_of_events(home) if one != (run, 3)]
     damage_event(home, "second", 9)
     assert not Holdfast.repair_store(home).ok
     repaired = order_of_events(home)

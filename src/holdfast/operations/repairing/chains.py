@@ -33,10 +33,6 @@ class Chain:
     """Copy → how many events were taken from it."""
     known: int = 0
     """The version that the stream is known to have had."""
-    position: int = 0
-    """The last known position of its events in the log."""
-    is_in_order: bool = True
-    """Whether the known positions grow. If not, one of them is damaged."""
 
     @property
     def version(self) -> int:
@@ -72,9 +68,6 @@ def follow(candidates: Candidates, name: str) -> Chain:
 
 def _accept(chain: Chain, events: list[tuple[Candidate, bytes]]) -> None:
     for event, hash in events:
-        if event.position:
-            chain.is_in_order &= chain.position < event.position
-            chain.position = event.position
         chain.ids.append(event.id)
         chain.sources[event.copy] += 1
         chain.hash = hash

@@ -100,6 +100,7 @@ def collect(sources: Sources, own: Images | None, candidates: Candidates) -> Col
     read = [_read_backup(candidates, path) for path in sources.backup_files]
     read += [_read_kept(candidates, path) for path in reversed(kept_stores(sources.home))]
     read = list(_of_this_log(sources, candidates, read, beginning, lives))
+    candidates.read_indexes()
     chosen = [one for one in read if one.path == sources.chosen]
     if is_lost and read and not any(one.incarnation in lives for one in read):
         # What a restore has replaced counts only if nothing else is left.

@@ -39,7 +39,8 @@ from holdfast.operations.repairing.copies import (
 from holdfast.operations.repairing.diagnosis import Diagnosis, diagnose
 from holdfast.operations.repairing.lost_end import LostEnd
 from holdfast.operations.repairing.report import Finding, LostPart, RepairReport
-from holdfast.operations.repairing.salvage import Salvaged, record_repair, salvage
+from holdfast.operations.repairing.salvage import record_repair, salvage
+from holdfast.operations.repairing.salvaged import Salvaged
 from holdfast.operations.repairing.salvaged_log import is_as_before, log_rows, survey
 from holdfast.project import DATABASE
 from holdfast.store.sqlite.backup import (

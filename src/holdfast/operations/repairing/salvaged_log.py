@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from holdfast.kernel import events as e
 from holdfast.operations.repairing.chains import Chain
-from holdfast.operations.repairing.salvage import Extra, Salvaged
+from holdfast.operations.repairing.salvaged import Extra, Salvaged
 from holdfast.store.port import GENESIS, STORE_STREAM, chain
 from holdfast.store.sqlite.salvage.candidates import NO_PLACE, JournalPlace
 from holdfast.store.sqlite.salvage.remake import LogRow, StreamRow
@@ -98,9 +98,6 @@ def _rows(made: Salvaged, name: str, number: int) -> Iterator[tuple[LogRow, Jour
     one = made.chains.get(name) or Chain(name)
     events: list[int | Extra] = [*(made.records if name == STORE_STREAM else one.ids)]
     hash, encoded = GENESIS, name.encode()
-    misplaced = set[int]()
-    if name == STORE_STREAM or not one.is_in_order:
-        misplaced = _misplaced([_position(made, record) for record in events])
     for version, record in enumerate([*events, *made.added.get(name, ())], 1):
         if isinstance(record, Extra):
             type, at, payload, position, place = record
@@ -108,31 +105,8 @@ def _rows(made: Salvaged, name: str, number: int) -> Iterator[tuple[LogRow, Jour
         else:
             type, at, payload, _, synced, position, _ = made.candidates.event(record)
             place = NO_PLACE if position else made.candidates.journal_place(record)
-        if version in misplaced:
-            position = 0
         hash = chain(hash, encoded, version, type, at, payload)
         yield LogRow(position, number, version, type, at, payload, hash, synced), place
-
-
-def _position(made: Salvaged, record: int | Extra) -> int:
-    return record.position if isinstance(record, Extra) else made.candidates.event(record)[5]
-
-
-def _misplaced(positions: list[int]) -> set[int]:
-    """The versions outside a longest part of the stream whose positions grow: theirs are damaged. A position
-    that is not known, 0, fits anywhere."""
-    ends, chosen, before = list[int](), list[int](), dict[int, int]()
-    for version, position in enumerate(positions, 1):
-        if position:
-            length = bisect_left(ends, position)
-            ends[length : length + 1] = [position]
-            chosen[length : length + 1] = [version]
-            before[version] = chosen[length - 1] if length else 0
-    fitting, version = set[int](), chosen[-1] if chosen else 0
-    while version:
-        fitting.add(version)
-        version = before[version]
-    return before.keys() - fitting
 
 
 def log_rows(made: Salvaged, surveyed: Survey) -> Iterator[LogRow]:
@@ -152,15 +126,29 @@ def log_rows(made: Salvaged, surveyed: Survey) -> Iterator[LogRow]:
 def _ordered(
     rows: Iterator[tuple[LogRow, JournalPlace]], known: list[tuple[int, Order]]
 ) -> Iterator[tuple[Order, LogRow]]:
-    """Each event with an order that grows within its stream."""
+    """Each event with an order that grows within its stream. One whose place is not known stays between its
+    neighbours in the stream, whatever its time is."""
     last = _FIRST
+    waiting: list[LogRow] = []
     for row, place in rows:
         order = _order(row, place)
         if order == _FIRST:
-            if row.version == 1 and row.stream > 1:  # behind the record of its creation
-                older = bisect_right(known, (row.at, _LAST))
-            else:  # before what follows it in its stream
-                older = bisect_left(known, (row.at, _FIRST))
-            order = known[older - 1][1].next() if older else _FIRST.next()
+            waiting.append(row)
+            continue
+        for one in waiting:
+            guess = _guessed(one, known)
+            last = guess if last < guess < order else last.next()
+            yield last, one
+        waiting.clear()
         last = max(last.next(), order)
         yield last, row
+    for one in waiting:
+        last = max(last.next(), _guessed(one, known))
+        yield last, one
+
+
+def _guessed(row: LogRow, known: list[tuple[int, Order]]) -> Order:
+    """A place behind the last older event: behind the record of its creation, and before what follows it."""
+    is_first = row.version == 1 and row.stream > 1
+    older = bisect_right(known, (row.at, _LAST)) if is_first else bisect_left(known, (row.at, _FIRST))
+    return known[older - 1][1].next() if older else _FIRST.next()

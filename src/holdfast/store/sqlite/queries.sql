@@ -449,9 +449,14 @@ INSERT OR IGNORE INTO names (copy, stream, name) VALUES (?, ?, ?);
 -- name: salvage_entry
 INSERT OR IGNORE INTO entries (copy, page, stream, name) VALUES (?, ?, ?, ?);
 
+-- name: salvaged_named_first_events
+-- What may be the first event of a stream, with what an index has as the name of a stream of that number.
+SELECT f.copy, f.stream, f.type, f.time, f.payload, f.hash, e.name
+FROM found AS f JOIN entries AS e ON e.copy = f.copy AND e.stream = f.stream WHERE f.version = 1;
+
 -- name: salvaged_pages_of_names
--- The pages that may be of the index of names, the likeliest first: no name is there twice, and at least as
--- many entries agree with the rows of streams and the records of their creation as contradict them.
+-- The pages that are of the index of names, the likeliest first: no name is there twice, some entries agree
+-- with the rows of streams, the records of their creation and their first events, and fewer contradict them.
 WITH compared AS (
     SELECT e.copy, e.page, e.name,
            EXISTS (SELECT 1 FROM names AS n WHERE n.name = e.name AND n.copy = e.copy AND n.stream = e.stream)
@@ -461,8 +466,8 @@ WITH compared AS (
     FROM entries AS e
 )
 SELECT copy, page FROM compared GROUP BY copy, page
-HAVING count(DISTINCT name) = count(*) AND 2 * sum(agrees) >= sum(is_known)
-ORDER BY sum(agrees) DESC, count(*) DESC, copy, page;
+HAVING count(DISTINCT name) = count(*) AND sum(agrees) > 0 AND 2 * sum(agrees) >= sum(is_known)
+ORDER BY sum(agrees) DESC, copy, page;
 
 -- name: salvage_names_of_page
 -- An entry counts unless what is known already contradicts it.
@@ -486,6 +491,26 @@ DELETE FROM places WHERE (copy, page) NOT IN (
     GROUP BY p.copy, p.page HAVING count(f.id) * 4 >= count(*)
 );
 
+-- name: salvaged_misplaced
+-- The events that the index has at another position than the table.
+SELECT f.id, f.copy, f.position, p.position FROM places AS p
+JOIN found AS f ON f.copy = p.copy AND f.stream = p.stream AND f.version = p.version
+WHERE f.position <> p.position AND NOT EXISTS (
+    SELECT 1 FROM places AS same WHERE same.copy = f.copy AND same.stream = f.stream
+        AND same.version = f.version AND same.position = f.position
+) GROUP BY f.id;
+
+-- name: salvaged_end
+-- The last position on which the table and the index of a copy agree.
+SELECT coalesce(max(f.position), 0) FROM found AS f JOIN places AS p ON p.copy = f.copy AND p.stream = f.stream
+    AND p.version = f.version AND p.position = f.position
+WHERE f.copy = ?;
+
+-- name: salvaged_other_at
+-- Whether the copy of an event has another event at this position.
+SELECT 1 FROM found AS f JOIN found AS other ON other.copy = f.copy AND other.position = ?2
+WHERE f.id = ?1 AND (other.stream, other.version) <> (f.stream, f.version) LIMIT 1;
+
 -- name: salvage_names_alike
 -- To streams that have no name in their copy, the names that other copies have for their numbers.
 INSERT OR IGNORE INTO names (copy, stream, name)
@@ -498,9 +523,6 @@ SELECT name FROM names WHERE copy = ? AND stream = ?;
 
 -- name: salvaged_names
 SELECT DISTINCT name FROM names ORDER BY name;
-
--- name: salvaged_possible_names
-SELECT name FROM names UNION SELECT name FROM entries ORDER BY name;
 
 -- name: salvaged_events
 -- What is found of a stream, by version; in each version the copy that is trusted most first.
@@ -547,6 +569,10 @@ SELECT min(c.trust) FROM names AS n JOIN copies AS c ON c.id = n.copy WHERE n.na
 SELECT n.name FROM names AS n JOIN copies AS c ON c.id = n.copy AND c.trust < 2
      LEFT JOIN heads AS h ON h.copy = n.copy AND h.stream = n.stream AND h.name = n.name
 WHERE n.stream = ? ORDER BY c.trust, h.kind IS NULL, n.name;
+
+-- name: salvaged_head_name
+SELECT h.name FROM heads AS h JOIN copies AS c ON c.id = h.copy AND c.trust < 2
+WHERE h.stream = ? ORDER BY c.trust, h.rank LIMIT 1;
 
 -- name: salvaged_first_events
 -- Of every stream in every copy, what may be its first event.

@@ -28,6 +28,8 @@ CREATE TABLE found (
 
 CREATE UNIQUE INDEX found_once ON found (copy, stream, version, digest);
 
+CREATE INDEX found_by_position ON found (copy, position);
+
 CREATE TABLE names (
     copy   INTEGER NOT NULL,
     stream INTEGER NOT NULL,
@@ -37,7 +39,7 @@ CREATE TABLE names (
 
 CREATE INDEX names_by_stream ON names (stream, copy);
 
--- What indexes of a text have. One of them has the names of the streams, others have anything.
+-- Entries (text, rowid) of index pages. Only one of these indexes has the names of the streams.
 CREATE TABLE entries (
     copy   INTEGER NOT NULL,
     page   INTEGER NOT NULL,
@@ -45,6 +47,8 @@ CREATE TABLE entries (
     name   TEXT    NOT NULL,
     PRIMARY KEY (copy, page, name, stream)
 ) STRICT, WITHOUT ROWID;
+
+CREATE INDEX entries_by_stream ON entries (copy, stream);
 
 CREATE TABLE heads (
     copy    INTEGER NOT NULL,
@@ -56,6 +60,8 @@ CREATE TABLE heads (
     rank    INTEGER NOT NULL,
     PRIMARY KEY (name, copy, stream, version, hash, kind)
 ) STRICT, WITHOUT ROWID;
+
+CREATE INDEX heads_by_stream ON heads (stream);
 
 CREATE TABLE places (
     copy     INTEGER NOT NULL,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b, sha256
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import apsw
 import msgspec
@@ -192,20 +192,45 @@ class Candidates:
     def _name(self, copy: int, stream: int, name: str) -> None:
         self._db.execute(sql.query("salvage_name"), (copy, stream, name))
 
-    def name_orphans(self) -> None:
-        """Drop what was read from other indexes than those of the events and the names. Find the names of
-        streams whose rows are lost: other copies may number them alike, and the hash of a first event covers
-        the name."""
+    def read_indexes(self) -> None:
+        """Use what the indexes of the databases say of the positions of events and the names of streams.
+        Entries of other indexes look alike, and are dropped. An entry is the name of a stream if the hash of
+        the stream's first event covers it, or if its page agrees with what is known."""
         self._db.execute(sql.query("salvage_no_other_index"))
+        self._correct_positions()
+        named: list[Any] = self._db.execute(sql.query("salvaged_named_first_events")).fetchall()
+        for *row, name in named:
+            first = _First(*row)
+            if _begins(name, first):
+                self._name(first.copy, first.stream, name)
         for page in self._db.execute(sql.query("salvaged_pages_of_names")).fetchall():
             self._db.execute(sql.query("salvage_names_of_page"), page)
+
+    def _correct_positions(self) -> None:
+        """Where the table and the index of the events have different positions, one of them is damaged. A
+        position cannot be true if another event has it, or if it is behind the end of the log."""
+        ends: dict[int, int] = {}
+        misplaced: list[Any] = self._db.execute(sql.query("salvaged_misplaced")).fetchall()
+        for id, copy, stored, indexed in misplaced:
+            if copy not in ends:
+                end: int = self._db.execute(sql.query("salvaged_end"), (copy,)).get
+                ends[copy] = end + len(misplaced)
+            possible = (one for one in (stored, indexed) if 0 < one <= ends[copy] and self._is_free(id, one))
+            self._db.execute("UPDATE found SET position = ? WHERE id = ?", (next(possible, 0), id))
+
+    def _is_free(self, id: int, position: int) -> bool:
+        return self._db.execute(sql.query("salvaged_other_at"), (id, position)).get is None
+
+    def name_orphans(self) -> None:
+        """Find the names of streams whose rows are lost: other copies may number them alike, and the hash of
+        a first event covers the name."""
         self._db.execute(sql.query("salvage_names_alike"))
         left = [
             first
             for first in self._firsts()
             if not any(_begins(name, first) for name in self._names_in(first.copy, first.stream))
         ]
-        known = self._possible_names() if left else []
+        known = self.names() if left else []
         for first in left:
             for name in known:
                 if _begins(name, first):
@@ -215,9 +240,6 @@ class Candidates:
     def _names_in(self, copy: int, stream: int) -> list[str]:
         rows = self._db.execute(sql.query("salvaged_names_in"), (copy, stream))
         return [name for (name,) in rows]
-
-    def _possible_names(self) -> list[str]:
-        return [name for (name,) in self._db.execute(sql.query("salvaged_possible_names"))]
 
     # Reading
 
@@ -269,6 +291,11 @@ class Candidates:
     def names_of(self, number: int) -> list[str]:
         """The names that copies have for the stream of this number."""
         return [name for (name,) in self._db.execute(sql.query("salvaged_names_of"), (number,))]
+
+    def head_name(self, number: int) -> str:
+        """The name in the row of the stream of this number; empty if no copy of this log has the row."""
+        name: str | None = self._db.execute(sql.query("salvaged_head_name"), (number,)).get
+        return name or ""
 
     def archived(self) -> list[tuple[str, int, bytes]]:
         """The streams that the store's own file has as archived, with their heads."""

@@ -22,8 +22,9 @@ EVENT: Final = re.compile(
     re.DOTALL,
 )
 STREAM: Final = re.compile(
-    rb"(?=([\x08-\x0d]\x00" + _LENGTH * 2 + _INTEGER + _HASH + _INTEGER * 2 + rb"))", re.DOTALL
+    rb"(?=([\x08-\x0e]\x00" + _LENGTH * 2 + _INTEGER + _HASH + _INTEGER * 2 + _INTEGER + rb"?))", re.DOTALL
 )
+"""A row that is older than the column `number` has one column less."""
 BLOB: Final = re.compile(rb"(?=([\x04-\x08]\x81\x0d" + _LENGTH + rb"))", re.DOTALL)
 _BYTES: Final = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)
 _MOST_BYTES: Final = 1 << 30

@@ -79,7 +79,7 @@ def rows(images: Images) -> Iterator[Row]:
         for rowid, (_, stream, version, type, at, payload, hash, synced) in find(images, image, EVENT):
             if isinstance(type, str) and isinstance(payload, str) and len(hash) == 32 and version > 0:
                 yield EventRow(stream, version, type, at, payload, hash, int(synced == 1), rowid, image.rank)
-        for rowid, (_, name, kind, version, hash, _, _) in find(images, image, STREAM):
+        for rowid, (_, name, kind, version, hash, *_) in find(images, image, STREAM):
             if isinstance(name, str) and isinstance(kind, str) and rowid:
                 yield HeadRow(rowid, name, kind, version, hash, image.rank)
         for _, (name, data) in find(images, image, BLOB):

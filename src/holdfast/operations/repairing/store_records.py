@@ -1,0 +1,248 @@
+"""The store's own stream, made whole: which streams were created, in which order, archived and deleted.
+
+Every other stream has its number from its record here. A record is taken, in this order,
+
+1. where the hashes prove it; behind a gap, where it follows from the hash that is stored before it;
+2. made again from the first event of its stream, whose hash covers the name;
+3. as a copy has it, though nothing proves it, unless the stream's row contradicts it;
+4. made from the name that a row or an index has for the number;
+5. made for the oldest stream without a record that was created between its neighbours.
+
+A record of which none of this is left keeps its version under the name `@lost/N`, so that no other stream
+gets its number.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Container, Iterator
+from itertools import accumulate, groupby
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from holdfast.kernel import events as e
+from holdfast.operations.repairing.chains import follow
+from holdfast.operations.repairing.salvaged import Cut, Extra, Salvaged
+from holdfast.store.port import STORE_STREAM
+from holdfast.store.sqlite.salvage.candidates import (
+    EARLIER,
+    NO_PLACE,
+    SAME,
+    Candidate,
+    Candidates,
+    JournalPlace,
+)
+
+_MADE_AGAIN: Final = "the streams whose creation they record"
+LOST_KIND: Final = "lost"
+_LOST: Final = "@lost/"
+_NO_END: Final = 1 << 62
+_STORE: Final = STORE_STREAM.encode()
+_FOLLOWS, _MADE, _UNPROVEN = range(3)
+
+
+class Creation(NamedTuple):
+    """The creation of a stream whose record is lost."""
+
+    name: str
+    kind: str
+    at: int
+    place: JournalPlace = NO_PLACE
+
+    def record(self) -> Extra:
+        created = e.StreamCreated(self.name, self.kind)
+        return Extra(e.type_of(created), self.at, e.encode(created), place=self.place)
+
+
+def restore_records(made: Salvaged) -> None:
+    """Fill in the records of `made`, and what they say: numbers, kinds, what is archived or deleted."""
+    candidates = made.candidates
+    made_again = candidates.add_copy(_MADE_AGAIN, SAME)
+    for name, one in made.chains.items():
+        number = candidates.number(name)
+        if number > 1:
+            first = candidates.event(one.ids[0])
+            payload = e.encode(e.StreamCreated(name, _kind(candidates, name, first[0])))
+            candidates.add_event(
+                made_again, STORE_STREAM, number - 1, "StreamCreated", first[1], payload, b"", rank=9
+            )
+    own = follow(candidates, STORE_STREAM)
+    made.chains[STORE_STREAM] = own
+    made.records = list(own.ids)
+    believable = min(
+        own.known, 2 * (own.version + len(candidates.names()))
+    )  # a damaged head may say anything
+    last = max(believable, *(candidates.number(name) - 1 for name in made.chains), 0)
+    if last > own.version:
+        made.records += _chained_anew(made, last, made_again)
+        made.chained_anew = last - own.version
+    for version, record in enumerate(made.records, 1):
+        type, fields = _record(made, record)
+        if type == "StreamDeleted":
+            made.deleted[fields.get("stream", "")] = (fields.get("version", 0), fields.get("hash", ""))
+        elif type in ("StreamRestored", "StreamArchived"):
+            made.deleted.pop(fields.get("stream", ""), None)
+        event = _decoded(made, record)
+        if isinstance(event, e.StreamCreated):
+            made.kinds[event.stream] = event.kind
+            made.numbers[event.stream] = version + 1
+        elif isinstance(event, e.StreamArchived):
+            made.archived[event.stream] = event
+
+
+def is_nameless(made: Salvaged, name: str) -> bool:
+    """Whether nothing is known of a stream, not even that there was one."""
+    return made.kinds[name] == LOST_KIND and name.startswith(_LOST)
+
+
+def unrecorded(made: Salvaged, recorded: Container[object]) -> list[tuple[int, Creation]]:
+    """The streams whose creation is not recorded, in the order in which they were created, each with the time
+    that it has in this order. A journal has the order; where a stream of another copy belongs, or a run that
+    only the mirror shows, is known by the time."""
+    journaled, others = list[Creation](), list[Creation]()
+    for name in made.chains:
+        if name == STORE_STREAM or name in recorded:
+            continue
+        id = made.chains[name].ids[0]
+        type, at, *_ = made.candidates.event(id)
+        place = made.candidates.journal_place(id)
+        created = Creation(name, _kind(made.candidates, name, type), at, place)
+        (others if place == NO_PLACE else journaled).append(created)
+    for run in made.mirrored.values():
+        if run.id not in made.chains and run.id not in recorded:
+            others.append(Creation(run.id, "run", run.created_at))
+    journaled.sort(key=lambda one: one.place)
+    # A clock that was set back does not change the order of the journal.
+    latest = accumulate((one.at for one in journaled), max)
+    ordered = [*zip(latest, journaled, strict=True), *((one.at, one) for one in others)]
+    ordered.sort(key=lambda one: (one[0], one[1].place))
+    return ordered
+
+
+def _chained_anew(made: Salvaged, last: int, made_again: int) -> Iterator[Extra]:
+    """The records behind the proven ones, up to version `last`."""
+    proven = made.chains[STORE_STREAM].ids
+    recorded = {
+        fields.get("stream")
+        for type, fields in (_record(made, one) for one in proven)
+        if type == "StreamCreated"
+    }
+    known = _known_records(made, last, made_again, recorded)
+    next_at, at = {last + 1: _NO_END}, _NO_END
+    for version in range(last, len(proven), -1):
+        at = known[version].at or at if version in known else at
+        next_at[version] = at
+    at = made.candidates.event(proven[-1])[1] if proven else 0
+    left = deque(unrecorded(made, recorded))
+    for version in range(len(proven) + 1, last + 1):
+        extra = known.get(version)
+        while left and left[0][0] < at:
+            left.popleft()
+        # Behind a clock that was set back, what follows is no older than what is before it.
+        if extra is None and left and left[0][0] <= max(next_at[version], at):
+            at, created = left.popleft()
+            extra = created.record()
+        elif extra is None:
+            _cut(made, version)
+            extra = Creation(f"{_LOST}{version}", LOST_KIND, at).record()
+        elif not extra.at:
+            extra = extra._replace(at=at)
+        elif extra.at <= next_at[version + 1]:  # else its time is damaged, or a clock was set back
+            at = max(at, extra.at)
+        yield extra
+
+
+def _cut(made: Salvaged, version: int) -> None:
+    """Report that a record is lost. Records that follow each other are reported as one part."""
+    before = made.cuts.pop() if made.cuts and made.cuts[-1].last == version - 1 else None
+    first = before.first if before else version
+    made.cuts.append(Cut(STORE_STREAM, first, version, "records of what was created, archived or deleted"))
+
+
+def _known_records(made: Salvaged, last: int, made_again: int, recorded: set[Any]) -> dict[int, Extra]:
+    """Version → the record, of those behind the proven ones. Its time is 0 if that is not known. Adds the
+    streams that they create to `recorded`."""
+    candidates, known = made.candidates, dict[int, Extra]()
+    behind = made.chains[STORE_STREAM].version
+    before = list[bytes]()
+    for version, group in groupby(candidates.of(STORE_STREAM, behind), key=lambda one: one.version):
+        if version > last:
+            break
+        here = [one for one in group if one.trust < EARLIER and _is_record(one)]
+        # Among equals, the most trusted comes first.
+        likely = sorted((_likelihood(one, before, made_again), n, one) for n, one in enumerate(here))
+        before = [one.hash for one in here if one.hash]
+        for likelihood, _, one in likely:
+            created = [_fields(one.payload).get("stream")] if one.type == "StreamCreated" else []
+            named = candidates.head_name(version + 1) if likelihood == _UNPROVEN else ""
+            if recorded.isdisjoint(created) and (not named or created == [named]):
+                known[version] = Extra(one.type, one.at, one.payload, one.position)
+                recorded.update(created)
+                break
+    for version in range(behind + 1, last + 1):
+        if version not in known:
+            name = next((name for name in candidates.names_of(version + 1) if name not in recorded), "")
+            if name:
+                kind = _kind(candidates, name, "RunCreated" if name in made.mirrored else "")
+                known[version] = Creation(name, kind, _created_at(made, name)).record()
+                recorded.add(name)
+    return known
+
+
+def _likelihood(one: Candidate, before: list[bytes], made_again: int) -> int:
+    """The lower, the likelier."""
+    if one.hash and any(one.chained(hash, _STORE) == one.hash for hash in before):
+        return _FOLLOWS
+    return _MADE if one.copy == made_again else _UNPROVEN
+
+
+def _created_at(made: Salvaged, name: str) -> int:
+    """When a stream was created, by its first event or the mirror; 0 if neither is left."""
+    if name in made.chains:
+        return made.candidates.event(made.chains[name].ids[0])[1]
+    return made.mirrored[name].created_at if name in made.mirrored else 0
+
+
+def _is_record(one: Candidate) -> bool:
+    try:
+        e.decode(one.type, one.payload)
+        return one.type.startswith(("Stream", "Store")) and bool(_fields(one.payload))
+    except msgspec.DecodeError:
+        return False
+
+
+def _kind(candidates: Candidates, name: str, first: str) -> str:
+    heads = candidates.heads(name)
+    kind = next((head.kind for head in heads if head.kind not in ("archived", "deleted")), "")
+    if kind:
+        return kind
+    if first == "RunCreated":
+        return "run"
+    word = name[1:].partition("/")[0] if name.startswith("@") else ""
+    return "operation" if word == "op" else word or LOST_KIND
+
+
+def _record(made: Salvaged, record: int | Extra) -> tuple[str, dict[str, Any]]:
+    type, payload = _text(made, record)
+    return type, _fields(payload)
+
+
+def _decoded(made: Salvaged, record: int | Extra) -> e.Event:
+    return e.decode(*_text(made, record))
+
+
+def _text(made: Salvaged, record: int | Extra) -> tuple[str, str]:
+    """The type and the payload of a record."""
+    if isinstance(record, Extra):
+        return record.type, record.payload
+    type, _, payload, *_ = made.candidates.event(record)
+    return type, payload
+
+
+def _fields(payload: str) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(payload)
+    except msgspec.DecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
