@@ -87,7 +87,6 @@ def open_for(dry_run: bool) -> AbstractContextManager[Holdfast]:
 
 @contextmanager
 def open_to_execute(
-    place: wiring.Place | None = None,
     *,
     create: bool = False,
     home: Path | None = None,
@@ -95,12 +94,12 @@ def open_to_execute(
     on_event: Callable[[LogEvent], None] | None = None,
     on_output: Callable[[str, str, str, str], None] | None = None,
 ) -> Iterator[Holdfast]:
-    """A store with an engine on it: that of `place`, or the one that is found. At the end live runs are
-    stopped and released. `reading` has the store open already, and is closed. On a terminal it draws the
-    progress of a scan of the files, unless `on_event` draws there."""
+    """The store that is found, with an engine on it. At the end live runs are stopped and released. `reading`
+    has the store open already, and is closed. On a terminal it draws the progress of a scan of the files,
+    unless `on_event` draws there."""
     gc.enable()
     show_warnings()
-    place = place or find_place(create=create, home=home)
+    place = find_place(create=create, home=home)
     with ExitStack() as stack:
         on_scan = None
         if on_event is None:

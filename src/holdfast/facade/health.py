@@ -119,12 +119,11 @@ def _file(place: Place) -> Iterator[Check]:
         return  # opening it says what to do
     known = facts(path)
     lost = None if known.problems else wiring.lost_end(place)
+    advice = f"{quoted(Way('repair', arguments={'dry_run': True}))} says what can be saved"
     if known.problems:
         first = f"{counted(len(known.problems), 'problem')}, the first: {known.problems[0]}"
-        advice = f"{quoted(Way('repair', arguments={'dry_run': True}))} says what can be saved"
         yield Check("integrity", "bad", f"{first}; {advice}", StoreError.exit_code)
     elif lost is not None:
-        advice = f"{quoted(Way('repair', arguments={'dry_run': True}))} says what can be saved"
         yield Check("integrity", "bad", f"{lost.what}; {advice}", StoreError.exit_code)
     else:
         way = quoted(Way("audit verify"))

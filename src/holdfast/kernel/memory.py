@@ -222,8 +222,8 @@ def _refuse_gone(memory: Memory, wanted: str) -> None:
         )
 
 
-def check_memory_text(text: object) -> str:
-    """The text itself if it can be kept. Raises `BadInput`."""
+def check_memory_text(text: object) -> None:
+    """Raise `BadInput` for a text that cannot be kept."""
     checked = check_text(text, "the text of a memory")
     if not checked.strip():
         raise BadInput("a memory has a text: give one sentence or more")
@@ -232,7 +232,6 @@ def check_memory_text(text: object) -> str:
             f"the text has {len(checked):,} characters, and a memory has at most {MAX_TEXT:,}: keep the long "
             "text in a file, and name the file with cites"
         )
-    return checked
 
 
 def check_scope(scope: object) -> str:

@@ -58,14 +58,12 @@ class Drained(msgspec.Struct, frozen=True):
     is_current  whether the files show all of the log; False if another process was writing them
     events      how many events were new
     replaced    how many files were replaced
-    rebuilt     whether all files were made again
     kept        a sentence for each file that was kept aside, or why nothing was written
     """
 
     is_current: bool
     events: int = 0
     replaced: int = 0
-    rebuilt: bool = False
     kept: tuple[str, ...] = ()
 
 
@@ -250,7 +248,7 @@ class Mirror:
         else:
             self._keep_others_aside(top, files.card(cursor))
             top.end_anew()
-        return self._finish(top, files.card(cursor), changed, events, rebuilt=True)
+        return self._finish(top, files.card(cursor), changed, events)
 
     def _keep_others_aside(self, top: MirrorDirectory, card: Card) -> None:
         """Keep aside what was not written now: this store may come to write a file of that name. `card` is
@@ -269,14 +267,12 @@ class Mirror:
         with top.within(run_file.DIRECTORY) as directory:
             directory.keep_others_aside(is_run)
 
-    def _finish(
-        self, top: MirrorDirectory, card: Card, changed: _Changed, events: int, *, rebuilt: bool = False
-    ) -> Drained:
+    def _finish(self, top: MirrorDirectory, card: Card, changed: _Changed, events: int) -> Drained:
         now = instant(self._clock.now_us()).isoformat()
         checklists = tuple(changed.checklists)
         log = card.log or cards.log_of(self._store)
         cards.write(top, msgspec.structs.replace(card, written_at=now, checklists=checklists, log=log))
-        return Drained(True, events, top.replaced, rebuilt, tuple(top.kept))
+        return Drained(True, events, top.replaced, tuple(top.kept))
 
     def _write_runs(self, top: MirrorDirectory, changed: _Changed) -> None:
         with top.within(run_file.DIRECTORY) as directory:

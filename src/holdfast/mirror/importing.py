@@ -40,7 +40,6 @@ class Importing:
         """Raises `BadInput` if the file is no file of the mirror that can be imported."""
         self._store = store
         self._redactor = redactor
-        self._name = name
         self.left: list[str] = []
         found = sealed_json.read(data)
         if found is None:

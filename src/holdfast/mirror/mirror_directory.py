@@ -31,12 +31,6 @@ _LINES = re.compile(r"journal\.jsonl|\d{4}-\d{2}\.jsonl(\.zst)?")
 """The names of files of lines: the journal, and a month of the history."""
 
 
-class Kept(str):
-    """A sentence about a file that was renamed out of the way."""
-
-    __slots__ = ()
-
-
 class _Drain:
     """The state that the directories of one mirror share while it is written.
 
@@ -51,7 +45,7 @@ class _Drain:
 
     def __init__(self, stamp: str) -> None:
         self.stamp = stamp
-        self.kept: list[Kept] = []
+        self.kept: list[str] = []
         self.is_others = False
         self.why = ""
         self.ahead = ""
@@ -111,7 +105,7 @@ class MirrorDirectory:
             return os.open(name, _OPEN, dir_fd=self._fd)
 
     @property
-    def kept(self) -> list[Kept]:
+    def kept(self) -> list[str]:
         """A sentence for each file of the mirror that was renamed; one for all that other stores wrote."""
         others = self._shared.others
         if not others:
@@ -123,14 +117,14 @@ class MirrorDirectory:
             advice = (
                 "`holdfast repair` brings back those that fit, `holdfast mirror status` lists what is kept"
             )
-            return [*self._shared.kept, Kept(f"{sentence}; {advice}")]
+            return [*self._shared.kept, f"{sentence}; {advice}"]
         some = (
             f"{others[0]} is kept"
             if len(others) == 1
             else f"{others[0]} and {len(others) - 1:,} more are kept"
         )
         advice = "`holdfast mirror status` lists what is kept"
-        return [*self._shared.kept, Kept(f"{self._shared.why}: {some}; {advice}")]
+        return [*self._shared.kept, f"{self._shared.why}: {some}; {advice}"]
 
     @property
     def is_others(self) -> bool:
@@ -192,13 +186,13 @@ class MirrorDirectory:
 
     # Writing
 
-    def replace_sealed(self, name: str, data: bytes) -> bool:
-        """Put a sealed file in place; whether that changed anything. The file that was there becomes its
-        previous revision, or is kept aside if it is not as this store wrote it."""
+    def replace_sealed(self, name: str, data: bytes) -> None:
+        """Write a sealed file, unless it is the same already. The present file becomes its previous revision,
+        or is kept aside if this store did not write it so."""
         self._shared.written.add(self.path / name)
         here = self.read(name)
         if here == data:
-            return False
+            return
         if here is None:
             if self.has(name):
                 self.keep_aside(name, "is not a file of holdfast's")
@@ -209,7 +203,6 @@ class MirrorDirectory:
         else:
             self.keep_aside(name, _WORDS[state])
         self._replace(name, data)
-        return True
 
     def _replace(self, name: str, data: bytes) -> None:
         with _naming(self.path / name):
@@ -286,8 +279,8 @@ class MirrorDirectory:
         """Remove a file that holdfast wrote."""
         self._unlink(name)
 
-    def keep_aside(self, name: str, why: str) -> str:
-        """Rename what is there; the new name."""
+    def keep_aside(self, name: str, why: str) -> None:
+        """Rename a file out of the way, and note why."""
         first = f"{name}{_ASIDE}{self._shared.stamp}"
         if self._shared.ahead and name == journal.NAME:
             first = f"{journal.AHEAD}{self._shared.ahead}"
@@ -301,8 +294,7 @@ class MirrorDirectory:
         if self.is_others:
             self._shared.others.append(self.path / aside)
         else:
-            self._shared.kept.append(Kept(f"{self.path / name} {why}; it is kept as {aside}"))
-        return aside
+            self._shared.kept.append(f"{self.path / name} {why}; it is kept as {aside}")
 
     def keep_others_aside(self, is_known: Callable[[str], bool]) -> None:
         """After all files were written anew: rename those here that another store wrote, and the previous

@@ -13,7 +13,6 @@ import msgspec
 State = Literal["own", "edited", "torn"]
 _SEAL: Final = b',\n  "sha256": "'
 _END: Final = b'"\n}\n'
-_DIGITS: Final = 64
 
 
 def seal(data: dict[str, Any]) -> bytes:

@@ -131,14 +131,7 @@ def rewound(run_id: str, state: RunState, kept: Set[str], children: Set[str]) ->
 def left(run_id: str, state: RunState, steps: Sequence[StepState], children: Set[str]) -> Gone:
     """The steps left behind where another generation is restored: `steps`, which only the live one has, and
     those that it had begun and not recorded."""
-    shared = {*state.steps} - {step.key for step in steps}
-
-    def gone(author: Author) -> bool:
-        if author.run != run_id:
-            return author.run != "" and author.run in children
-        return author.step not in shared and _is_live(author, state)
-
-    return gone
+    return rewound(run_id, state, {*state.steps} - {step.key for step in steps}, children)
 
 
 def _is_live(author: Author, state: RunState) -> bool:

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import msgspec
 
 from holdfast.clock import optional_instant
-from holdfast.engine.outside.records import LogEvent as LogEvent
 from holdfast.json_view import View
 from holdfast.kernel.measures import Measured, as_data
 from holdfast.kernel.state import ENDED

@@ -156,15 +156,13 @@ def find_location(place: Place, given: Path | None = None, *, only_missing: bool
     return Location(place.home, place.root.resolve(), given, only_missing=only_missing)
 
 
-def open_files(
-    place: Place, home: Path | None = None, *, on_progress: Callable[[int, int], None] | None = None
-) -> Files:
-    """The workspaces of the store; what is saved of files lies in `home`, if that is another directory."""
+def open_files(place: Place, *, on_progress: Callable[[int, int], None] | None = None) -> Files:
+    """The workspaces of the store."""
     from holdfast.engine.files.workspaces import Files
 
     largest = int(place.resolved.settings.largest_ignored_mb * 1024 * 1024)
     own = partial(is_own, place.home)
-    return Files(home or place.home, place.workspace, largest, is_own=own, on_progress=on_progress)
+    return Files(place.home, place.workspace, largest, is_own=own, on_progress=on_progress)
 
 
 def _finish_operation(engine: Engine, operation: str) -> bool:

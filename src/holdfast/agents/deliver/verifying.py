@@ -45,8 +45,8 @@ class CheckResult(msgspec.Struct, frozen=True):
         return f"{self.command}: {how}"
 
 
-def check_lines(lines: Sequence[str]) -> tuple[str, ...]:
-    """The command lines, if each can be split into words. Raises `BadInput`: no shell reads them."""
+def check_lines(lines: Sequence[str]) -> None:
+    """Raise `BadInput` unless each command line can be split into words: no shell reads them."""
     for line in lines:
         try:
             words = shlex.split(line)
@@ -59,7 +59,6 @@ def check_lines(lines: Sequence[str]) -> tuple[str, ...]:
             raise BadInput(
                 f"no shell reads the check {line!r}, and {sign!r} needs one: {shlex.join(['sh', '-c', line])}"
             )
-    return tuple(lines)
 
 
 def check_programs(lines: Sequence[str], root: Path | None) -> None:

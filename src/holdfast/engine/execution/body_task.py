@@ -109,7 +109,7 @@ async def run_body(call: Call, request: Body) -> tuple[Outcome, asyncio.Cancelle
     loop = asyncio.get_running_loop()
     body = request.hook or call.spec.body
     waiter = Waiter(loop)
-    if call.spec.is_async if request.hook is None else _is_async(request.hook):
+    if call.spec.is_async if request.hook is None else inspect.iscoroutinefunction(request.hook):
         with in_body(call):
             task: asyncio.Future[Outcome] = loop.create_task(_limited(call, body, request.timeout_s, waiter))
         stop = _cancel_when_stopped(call.execution, loop, task)
@@ -170,7 +170,3 @@ def _cancel_when_stopped(
     run.on_stop.append(stop)
     stop()  # the run may have been stopped before this was registered
     return stop
-
-
-def _is_async(body: Callable[..., Any]) -> bool:
-    return inspect.iscoroutinefunction(body)

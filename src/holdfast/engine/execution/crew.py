@@ -132,15 +132,9 @@ class Crew:
 
     def _start(self) -> None:
         for _ in range(self._limit):
-            self._start_one()
-
-    def _start_one(self) -> bool:
-        """Begin the next work in a thread; False if there is none left."""
-        number = self._next()
-        if number is None:
-            return False
-        self._begin_thread(number)
-        return True
+            number = self._next()
+            if number is not None:
+                self._begin_thread(number)
 
     def _begin_thread(self, number: int) -> None:
         """A daemon: an interpreter that ends does not wait for threads that a second Ctrl-C left behind."""

@@ -234,7 +234,8 @@ def run_body(call: Call, request: Body) -> Outcome:
     body = request.hook or call.spec.body
     if request.timeout_s is None:
         return _run(body, call)
-    _join(call.overdue)
+    if call.overdue is not None:
+        call.overdue.join()
     box: list[Outcome] = []
     context = copy_context()
     thread = threading.Thread(
@@ -251,11 +252,6 @@ def run_body(call: Call, request: Body) -> Outcome:
         return box[0]
     call.overdue = thread
     return Outcome(None, StepTimeout(call.key, request.timeout_s))
-
-
-def _join(overdue: threading.Thread | None) -> None:
-    if overdue is not None:
-        overdue.join()
 
 
 def _run(body: Callable[..., Any], call: Call) -> Outcome:

@@ -223,16 +223,21 @@ def _was_ours(path: Path) -> bool:
 
 def refuse_network(directory: Path) -> None:
     """Network filesystems lie about locks and syncs: the promise cannot be kept there."""
-    try:
-        mounts = Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape")
-    except OSError:
-        return
-    kind = filesystem_of(str(directory.resolve()), mounts)
+    kind = filesystem(directory)
     if kind in _NETWORK:
         raise StoreOnNetwork(
             f"{directory} is on a network filesystem ({kind}), where locks and syncs cannot be relied on; "
             "choose a local directory with --home"
         )
+
+
+def filesystem(directory: Path) -> str:
+    """The type of the filesystem that holds the directory; empty where the system does not say."""
+    try:
+        mounts = Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape")
+    except OSError:
+        return ""
+    return filesystem_of(str(directory.resolve()), mounts)
 
 
 def filesystem_of(path: str, mounts: str) -> str:

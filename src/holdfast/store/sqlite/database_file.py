@@ -11,7 +11,8 @@ import apsw
 
 from holdfast.errors import HoldfastError
 from holdfast.store.sqlite import sql
-from holdfast.store.sqlite.connection import connect, filesystem_of, translate
+from holdfast.store.sqlite.connection import connect, translate
+from holdfast.store.sqlite.connection import filesystem as filesystem
 
 
 class Extent(NamedTuple):
@@ -95,15 +96,6 @@ def owner_process(path: Path, owner: str) -> tuple[int, str] | None:
     except HoldfastError:
         pass
     return None
-
-
-def filesystem(directory: Path) -> str:
-    """The kind of filesystem that holds the directory; empty where the system does not say."""
-    try:
-        mounts = Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape")
-    except OSError:
-        return ""
-    return filesystem_of(str(directory.resolve()), mounts)
 
 
 def _files(path: Path) -> Iterator[Path]:

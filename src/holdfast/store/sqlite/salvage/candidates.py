@@ -130,14 +130,12 @@ class Candidates:
     def _firsts(self) -> list[_First]:
         return [_First(*row) for row in self._db.execute(sql.query("salvaged_first_events"))]
 
-    def add_rows(self, copy: int, rows: Iterable[Row]) -> int:
-        """Everything that was read from a database; how many events that may be."""
-        count = 0
+    def add_rows(self, copy: int, rows: Iterable[Row]) -> None:
+        """Add everything that was read from a database."""
         with self._db:
             for row in rows:
                 match row:
                     case EventRow():
-                        count += 1
                         self._add(copy, row)
                     case HeadRow() if row.version < _UNLIKELY:
                         self._db.execute(sql.query("salvage_head"), (copy, *row))
@@ -152,7 +150,6 @@ class Candidates:
                         self.meta[copy].setdefault(row.key, row.value)
                     case _:
                         pass
-        return count
 
     def add_event(
         self,

@@ -24,7 +24,6 @@ class Frame(NamedTuple):
     commit  whether a transaction ends with it
     offset  where the page begins in the file of the log
     reads   whether SQLite reads it: it and all before it match, and its transaction is whole
-    whole   whether the frame matches its own checksum, whatever is before it
     stale   whether it is of an earlier round of the log, which was brought into the database
     """
 
@@ -32,7 +31,6 @@ class Frame(NamedTuple):
     commit: bool
     offset: int
     reads: bool
-    whole: bool
     stale: bool
 
 
@@ -78,7 +76,7 @@ def _frames(
         whole = _checksum(order, log[start : start + size], sums) == (sum_1, sum_2) and page > 0
         stale = (salt_1, salt_2) != salt
         reads = reads and whole and not stale
-        yield Frame(page, pages > 0, start, reads, whole, stale)
+        yield Frame(page, pages > 0, start, reads, stale)
         before = (sum_1, sum_2)
 
 

@@ -20,7 +20,6 @@ Read = Callable[[int, int], bytes]
 class Image(NamedTuple):
     """One version of a page. `rank` is 0 for what SQLite reads, more for versions it no longer reads."""
 
-    number: int
     data: bytes
     rank: int
 
@@ -48,13 +47,13 @@ class Images:
         """The page images that SQLite reads first; then those it replaced, then those it cannot reach."""
         for number in range(1, self.pages + 1):
             if number not in self._live:
-                yield Image(number, self._of_file(number), 0)
-        for number, frame in self._live.items():
-            yield Image(number, self._of_frame(frame), 0)
+                yield Image(self._of_file(number), 0)
+        for frame in self._live.values():
+            yield Image(self._of_frame(frame), 0)
         for frame in self._others:
-            yield Image(frame.page, self._of_frame(frame), 3 if frame.stale else 2)
+            yield Image(self._of_frame(frame), 3 if frame.stale else 2)
         for number in self._live:
-            yield Image(number, self._of_file(number), 1)
+            yield Image(self._of_file(number), 1)
 
     def versions(self, number: int) -> Iterator[bytes]:
         """A page as SQLite reads it, then as other versions have it: for the rest of a long record."""

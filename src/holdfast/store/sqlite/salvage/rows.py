@@ -66,7 +66,6 @@ class BlobRow(NamedTuple):
 class MetaRow(NamedTuple):
     key: str
     value: str
-    rank: int
 
 
 Row = EventRow | HeadRow | NameRow | PlaceRow | BlobRow | MetaRow
@@ -87,7 +86,7 @@ def rows(images: Images) -> Iterator[Row]:
                 yield BlobRow(name, data)
         for match in _META.finditer(image.data):
             key, value = match[1] or match[3], match[2] or match[4]
-            yield MetaRow(key.decode(), value.decode(), image.rank)
+            yield MetaRow(key.decode(), value.decode())
         for entry in index_entries(image):
             match entry:
                 case [str(name), int(stream)]:

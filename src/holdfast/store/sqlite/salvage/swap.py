@@ -103,10 +103,9 @@ def move(source: Path, target: Path) -> None:
     source.rename(target)
 
 
-def undo_unfinished(home: Path) -> list[Path]:
-    """Put back what a repair has moved that was killed before its end; the directories that it left."""
+def undo_unfinished(home: Path) -> None:
+    """Restore the files that a killed repair has moved."""
     path = home / DATABASE
-    left = []
     for mark in sorted(home.glob(f"{REPAIRED}*/{UNFINISHED}")):
         kept = mark.parent
         second = kept / DATABASE
@@ -123,5 +122,3 @@ def undo_unfinished(home: Path) -> list[Path]:
             second.unlink()
         sync_directory(home)
         mark.unlink()
-        left.append(kept)
-    return left
