@@ -238,7 +238,7 @@ class AsyncTasks(AsyncNamespace):
         return await self._call(self._namespace.unblock, id)
 
     async def reopen(self, id: str, reason: str = "") -> Task:
-        """Let a task that is completed, failed or archived be pending again."""
+        """Make a task that is completed, failed or archived pending again."""
         return await self._call(self._namespace.reopen, id, reason)
 
     async def note(self, id: str, text: str, kind: str = "note") -> Task:
@@ -743,8 +743,8 @@ class AsyncHoldfast(Coroutines):
         dry_run: bool = False,
         by: str | None = None,
     ) -> Restored:
-        """Make the files what they were in a snapshot: its id, or the beginning of it. What is overwritten
-        is saved first, and `undo` brings it back."""
+        """Restore the files to a snapshot, named by its id or the beginning of it. Files that are
+        overwritten are saved first, and `undo` restores them."""
         return await self._call(
             self._holdfast.restore, snapshot, only=only, partial=partial, dry_run=dry_run, by=by
         )
@@ -752,10 +752,10 @@ class AsyncHoldfast(Coroutines):
     async def delete(
         self, *ids: str, with_task: bool = False, dry_run: bool = False, by: str | None = None
     ) -> Deletion:
-        """Delete runs and tasks by their ids. A run goes with its child runs, its output and what is saved
-        of its files, a task with its links: no method and no command finds them any more. All of them go
-        or none. The log keeps a record of who deleted what, without its contents. `undo` brings
-        everything back until `gc` makes the deletion final; the ids are not given again."""
+        """Delete runs and tasks by their ids. A run is deleted with its child runs, its output and its saved
+        files, a task with its links: no method and no command finds them any more. Either all are deleted
+        or none. The log keeps a record of who deleted what, without its contents. `undo` restores
+        everything until `gc` makes the deletion final; the ids are not assigned again."""
         return await self._call(self._holdfast.delete, *ids, with_task=with_task, dry_run=dry_run, by=by)
 
     async def find(self, text: str) -> str:
@@ -964,7 +964,7 @@ class AsyncHoldfast(Coroutines):
         return await self._call(self._holdfast.verify, on_progress=on_progress)
 
     async def repair(self, *, on_progress: Progress | None = None) -> Repaired:
-        """Make the tables of runs, steps and operations again from the log, then verify all of it."""
+        """Rebuild all tables from the log, then verify the whole store."""
         return await self._call(self._holdfast.repair, on_progress=on_progress)
 
     async def du(self) -> Usage:

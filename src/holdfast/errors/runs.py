@@ -234,7 +234,7 @@ class NeedsAttention(HoldfastError):
 
     @property
     def ways(self) -> tuple[Way, ...]:
-        return (Way("resume", self.run_id, {}, "continues, once that is put right"),)
+        return (Way("resume", self.run_id, {}, "continues, once that is fixed"),)
 
 
 class InDoubt(NeedsAttention):

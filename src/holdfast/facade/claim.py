@@ -144,8 +144,8 @@ def _reason(error: BaseException | None) -> str:
 
 @contextmanager
 def _tolerant(error: BaseException | None) -> Iterator[None]:
-    """Giving a task back at the end of a block raises nothing if the block has ended the task in another
-    way, and nothing instead of the error of the block: the lease ends by itself."""
+    """Around the release at the end of a block: raise nothing if the block has ended the task in another way,
+    and never hide the error of the block. The lease expires anyway."""
     from holdfast.errors import ClaimLost, HoldfastError
     from holdfast.kernel.task import ENDED
 

@@ -1,4 +1,4 @@
-"""The side of `Holdfast` that takes runs and tasks out of the store."""
+"""The side of `Holdfast` that deletes runs and tasks."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Deleting(Opened):
     def delete(
         self, *ids: str, with_task: bool = False, dry_run: bool = False, by: str | None = None
     ) -> Deletion:
-        """Delete runs and tasks by their ids. A run goes with its child runs, its output and what is saved of
-        its files, a task with its links: no method and no command finds them any more. All of them go or
-        none. The log keeps a record of who deleted what, without its contents. `undo` brings everything back
-        until `gc` makes the deletion final; the ids are not given again.
+        """Delete runs and tasks by their ids. A run is deleted with its child runs, its output and its saved
+        files, a task with its links: no method and no command finds them any more. Either all are deleted or
+        none. The log keeps a record of who deleted what, without its contents. `undo` restores everything
+        until `gc` makes the deletion final; the ids are not assigned again.
 
         with_task  also the tasks that the runs have worked on; without it they stay
         dry_run    nothing is written; returns what would be deleted

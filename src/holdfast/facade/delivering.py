@@ -58,8 +58,8 @@ class Delivering(Executing):
         verifier  an agent that judges after the checks have passed; none without one
         checks    command lines that must succeed; without one, those of the settings, else the command that
                   the project's files show
-        rounds    so often a rejected plan, and a rejected implementation, is made again (default: 5)
-        retries   so often objections and failed checks go back to the developer (default: 3)
+        rounds    how often a rejected plan, and a rejected implementation, is made again (default: 5)
+        retries   how often objections and failed checks are returned to the developer (default: 3)
         check_timeout  seconds that one check may take (default: 1800)
         policies  decisions made beforehand, beside those of the settings; `yes` approves both gates
         plan      a plan file that replaces the stages; its input `goal` is the goal
@@ -111,7 +111,8 @@ class Delivering(Executing):
         return engine.start(workflow, args, {}, run_id, task=task or "", budget=budget)
 
     def _check_budget(self, budget: str, max_usd: Decimal | None) -> None:
-        """Raise `NotFound` for a budget that was never set, `BadInput` for what can be none."""
+        """Raise `NotFound` for a budget that was never set, `BadInput` for a name or an amount that is not
+        valid."""
         from holdfast.kernel.amounts import Amounts, check_name
         from holdfast.kernel.budget import DEFAULT
 
@@ -134,7 +135,8 @@ class Delivering(Executing):
         return BudgetNamespace(self)
 
     def _find_agents(self, options: DeliverOptions) -> None:
-        """Raise `AgentNotFound`, and `BadInput` for what is no agent, before anything is written."""
+        """Raise `AgentNotFound`, or `BadInput` for an object that is not an agent, before anything is
+        written."""
         from holdfast.agents.protocol import check_agent
 
         agents = self._to_write().handler("agents")
@@ -166,7 +168,7 @@ def _inputs(options: DeliverOptions) -> dict[str, Any]:
 def _by_plan(
     file: str | os.PathLike[str], goal: str, options: DeliverOptions
 ) -> tuple[AsyncWorkflow[..., dict[str, Any]], tuple[Any, ...]]:
-    """The plan of the project with the goal, and with what else of the options its input names."""
+    """The plan of the project, with the goal and the other options that its input names."""
     from holdfast.plans.inputs import filled
     from holdfast.plans.interpreter import run_plan
     from holdfast.plans.reading import read

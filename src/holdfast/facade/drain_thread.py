@@ -1,5 +1,5 @@
-"""Keeps what is derived from the log up to date while a Holdfast stays open, for a program that runs for days
-and for `serve`: the mirror, the index of search."""
+"""Keeps the mirror and the search index up to date while a Holdfast stays open: for long-running programs and
+for `serve`."""
 
 from __future__ import annotations
 

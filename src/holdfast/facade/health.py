@@ -25,7 +25,7 @@ _LITTLE_ROOM = 100 * 2**20
 
 
 def examine(home: str | None = None) -> Iterator[Check]:
-    """Every check of the place that is found from here, as far as what is broken permits."""
+    """Every check of the place that is found from here, as far as its faults permit."""
     yield _program()
     try:
         place = wiring.find_place({"home": home}, create=False)
@@ -43,7 +43,7 @@ def examine(home: str | None = None) -> Iterator[Check]:
 
 
 def _without_store(home: str | None, error: NotFound) -> Check:
-    """There is none yet; unless a mirror is left that may have been written from one."""
+    """The check of a place without a store: there is none yet, or a mirror of one is left."""
     try:
         place = wiring.find_place({"home": home}, create=False, needs_store=False)
         left = wiring.left_mirror(place)
@@ -116,7 +116,7 @@ def _file(place: Place) -> Iterator[Check]:
 
     path = place.home / DATABASE
     if not path.exists():
-        return  # opening it says what to do
+        return  # the error of opening it names what to do
     known = facts(path)
     lost = None if known.problems else wiring.lost_end(place)
     advice = f"{quoted(Way('repair', arguments={'dry_run': True}))} says what can be saved"
@@ -164,7 +164,7 @@ def _runs(reader: Reader) -> Check:
 
 
 def _operations(place: Place, store: SqliteStore) -> Iterator[Check]:
-    """A look at a store does not finish what was cut off, so it is named here."""
+    """Reading a store does not finish the operations that were cut off, so they are listed here."""
     from holdfast.operations import operation_locks
 
     marked = set(operation_locks.listed(place.home))

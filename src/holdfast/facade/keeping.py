@@ -106,7 +106,7 @@ class Keeping(Opened):
 
     @blocking
     def repair(self, *, on_progress: Progress | None = None) -> Repaired:
-        """Make the tables of runs, steps and operations again from the log, then verify all of it."""
+        """Rebuild all tables from the log, then verify the whole store."""
         from holdfast.views.audit import Repaired
 
         self._refuse_read_only()

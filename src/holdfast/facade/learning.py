@@ -1,4 +1,4 @@
-"""The learning side of `Holdfast`: which candidates and skills did well."""
+"""The learning side of `Holdfast`: the router and the skills."""
 
 from __future__ import annotations
 

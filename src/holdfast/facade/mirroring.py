@@ -49,8 +49,7 @@ class Mirroring(Tracking):
             done = mirror.rebuild()
         except OSError as error:
             raise StoreError(
-                f"the mirror cannot be written: {error.filename} ({error.strerror}); put that right, and "
-                "try again"
+                f"the mirror cannot be written: {error.filename} ({error.strerror}); fix that, and try again"
             ) from error
         if not done.is_current:
             raise Refused(

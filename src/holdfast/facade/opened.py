@@ -42,9 +42,9 @@ OnScan = Callable[[int, int], None]
 
 
 class Opened:
-    """An open store. `read_only`: it has no owner, nothing is written, and there is an engine only for what
-    cannot be read without one. Without `finish`, too, there is none until one is needed: opening it finishes
-    what was cut off."""
+    """An open store. With `read_only` it has no owner, nothing is written, and the engine is opened only for
+    what cannot be read without one. Without `finish`, too, the engine is opened only when it is needed:
+    opening it finishes operations that were cut off."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class Opened:
         return self._reader.known(run_id)
 
     def _by(self, by: str | None) -> str:
-        """Who does it: the actor of the settings, or the user, if no other name is given."""
+        """The name that is recorded: `by`, or without it the actor of the settings, or the user."""
         return wiring.actor(self._place) if by is None else by
 
     def close(self) -> None:
@@ -170,7 +170,8 @@ class Opened:
         self._close()
 
     def _close(self, *, interrupted: bool | None = None) -> None:
-        """`interrupted`: as `Engine.close` has it. Who comes second returns when the first has closed it."""
+        """`interrupted` is that of `Engine.close`. A second caller returns when the first has closed the
+        store."""
         if os.getpid() != self._pid:
             self._close_lock = threading.Lock()  # the parent's may be held in a forked child
         elif self._is_closed_for_caller():
@@ -203,7 +204,7 @@ class Opened:
         sessions = list(self._sessions)
         for session in sessions:
             session.stop("its Holdfast was closed")
-        for session in sessions:  # not for ever: a callback of `serve` may be what closes
+        for session in sessions:  # with a limit: a callback of `serve` may be the caller
             session.ended.wait(_PATIENCE_S)
         engine = self._opened_engine
         if engine is not None:

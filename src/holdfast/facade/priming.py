@@ -61,7 +61,7 @@ def _in_progress(hf: Tracking) -> Section:
 
 
 def _working(hf: Tracking, task: Task) -> str:
-    """The caller continues a task of their own; the last decision about it is what they need first."""
+    """The line of a task in progress, with its last decision. The caller can resume a task of their own."""
     state = hf._tracker.load(task.id)
     decisions = [one.text for one in state.notes if one.kind == "decision"]
     decided = f", decided last: {quoted(decisions[-1])}" if decisions else ""
@@ -76,7 +76,7 @@ def _working(hf: Tracking, task: Task) -> str:
 
 
 def _lapsed(task: Task) -> str:
-    """Whose dead claim a task that is ready has."""
+    """A note that names the dead claim of a task that is ready; empty if it has none."""
     held = task.claim
     return "" if held is None else f", the claim of {f'run {held.run}' if held.run else held.actor} is over"
 

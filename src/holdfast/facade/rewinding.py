@@ -1,4 +1,4 @@
-"""The side of `Holdfast` that goes back: rewind, undo, fork."""
+"""The side of `Holdfast` for rewind, undo, fork and restore."""
 
 from __future__ import annotations
 
@@ -153,8 +153,8 @@ class Rewinding(Opened):
         dry_run: bool = False,
         by: str | None = None,
     ) -> Restored:
-        """Make the files what they were in a snapshot: its id, or the beginning of it. What is overwritten is
-        saved first, and `undo` brings it back."""
+        """Restore the files to a snapshot, named by its id or the beginning of it. Files that are overwritten
+        are saved first, and `undo` restores them."""
         from holdfast.operations.restoring import restore
 
         return restore(

@@ -95,7 +95,7 @@ class Serving(Opened):
             self._sessions.remove(session)
 
     def _fill_index(self) -> None:
-        """So that a search need not. What keeps it from being filled is reported by the search."""
+        """Fill the search index, so that a search need not. An error here is reported by the next search."""
         try:
             self._open_search().drain()
         except Exception:

@@ -163,8 +163,8 @@ class Storeless:
 
 
 def _refuse_without_copy(place: wiring.Place) -> None:
-    """Raise `NotFound` if there is neither a store nor a backup, and the mirror is none that it can be
-    rebuilt from."""
+    """Raise `NotFound` if there is neither a store nor a backup, and no mirror from which the store can be
+    rebuilt."""
     left = wiring.left_mirror(place)
     if left is None or not (left.is_copy or left.has_journal):
         raise NotFound(f"there is no store in {place.home}, and no backup of one; there is nothing to repair")
@@ -186,7 +186,7 @@ def _gone(place: wiring.Place) -> RepairReport:
 
 
 def _drain_mirror(cls: Any, place: wiring.Place) -> None:
-    """Bring the mirror up to date; what goes wrong is a warning. `cls` is the class `Holdfast`."""
+    """Bring the mirror up to date; a failure is logged as a warning. `cls` is the class `Holdfast`."""
     with cls.at(place, finish=False) as hf:
         hf._drain_mirror()
 
@@ -224,8 +224,8 @@ def doctor(home: str | None = None) -> list[Check]:
 
 
 def coverage(home: str | None = None, *, on_scan: OnScan | None = None) -> Coverage:
-    """`Holdfast.coverage` where there may be no store. None is made then: what a snapshot needs to keep goes
-    to a directory that is removed."""
+    """`Holdfast.coverage` where there may be no store. None is made: a snapshot then keeps its files in a
+    temporary directory."""
     from holdfast.operations.disk_usage import coverage
 
     with ExitStack() as stack:
@@ -371,7 +371,7 @@ def _agent_in_force(agent: AgentSettings, origin: str, doubts: list[str]) -> Set
 
 
 def _shown(key: str, value: Any) -> Any:
-    # People put the very secret into a pattern that is to be hidden.
+    # People put the secret itself into a pattern.
     return f"{len(value)} patterns" if key == "redact" else value
 
 
@@ -423,6 +423,6 @@ def _holds(data_home: Path, trusted: Trusted) -> bool:
             content = trust.store_content(wiring.token_of(directory))
         else:
             content = trust.project_content(directory, settings.load(root=directory, environ={}).digest)
-    except SettingsError:  # trusted were settings without a fault
+    except SettingsError:  # the trusted settings had no fault
         return False
     return trust.is_trusted(data_home, trusted.kind, directory, content)

@@ -408,7 +408,7 @@ class Tasks(Namespace):
 
     @blocking
     def reopen(self, id: str, reason: str = "") -> Task:
-        """Let a task that is completed, failed or archived be pending again."""
+        """Make a task that is completed, failed or archived pending again."""
         from holdfast.kernel import task_rules
 
         return self._say(id, reason, partial(task_rules.reopen, id))

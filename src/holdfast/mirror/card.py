@@ -51,8 +51,8 @@ def read(directory: MirrorDirectory) -> Card | None:
 
 
 class Shown(NamedTuple):
-    """What a cursor says: the incarnation of the store, the position of an event in its log, and how the hash
-    of that begins (hexadecimal)."""
+    """The parts of a cursor: the incarnation of the store, the position of an event in its log, and the
+    beginning of the hash of that event (hexadecimal)."""
 
     incarnation: str = ""
     position: int = 0
@@ -60,7 +60,7 @@ class Shown(NamedTuple):
 
 
 def shown(cursor: str) -> Shown:
-    """Empty if it cannot be read."""
+    """The parts of a cursor; empty if it cannot be read."""
     try:
         incarnation, position, piece = base64.urlsafe_b64decode(cursor).decode().split(".")
         return Shown(incarnation, int(position), piece)
@@ -69,9 +69,9 @@ def shown(cursor: str) -> Shown:
 
 
 def whose(card: Card, store: Store) -> str:
-    """Whose events the files show: `own`; `ahead`, if they have events of this store that its log does not
-    have; `earlier`, if they are of this store before a restore or a repair; `other`, if they are of another
-    store, or the card does not say of which."""
+    """The origin of the events in the files: `own`; `ahead` if they are events of this store that its log
+    lacks; `earlier` if they are from before a restore or a repair of this store; `other` if they are of
+    another store, or the card does not name one."""
     try:
         store.feed(card.cursor, limit=1)
     except Resync as error:

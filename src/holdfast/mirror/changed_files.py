@@ -19,8 +19,8 @@ MOST: Final = 200
 
 
 def changed_files(store: Store, open_files: Callable[[], Files], run_id: str) -> list[str]:
-    """The paths, sorted, at most `MOST` of them; none if the snapshots are gone. A change that another
-    else made between two executions of the run is not among them."""
+    """The paths, sorted, at most `MOST` of them; none if the snapshots are gone. Changes that others made
+    between two executions of the run are left out."""
     saved = [e.decode(entry.type, entry.payload) for entry in store.entries(run_id, type="FilesSaved")]
     pairs = [
         (earlier.snapshot, later.snapshot)

@@ -36,8 +36,8 @@ def file_name(run_id: str) -> str:
 
 
 def render(store: Store, reader: Reader, run_id: str) -> ChecklistFile | None:
-    """The file, redacted; None if the run executes no checklist. What it costs grows with the run's steps
-    only as far as the table of steps is read."""
+    """The file, redacted; None if the run executes no checklist. It reads the table of steps and does not
+    fold the history."""
     row = store.run(run_id)
     plan = None if row is None else _plan(store, run_id)
     checklist = None if plan is None else _fields(plan.get("checklist"))

@@ -1,10 +1,9 @@
 """Writing the mirror: one drain brings its files up to the end of the store's feed.
 
-A drain reads what was appended after the cursor of the card, adds to the journal and the history, replaces
-the files of the sessions and runs that changed, and writes the card last. A process that is killed anywhere
-leaves each file old or new; the next drain begins at the old cursor and comes to the same files. If the
-card or a file of lines is not as it was left, or the cursor is of another history, all files are made
-again."""
+A drain reads the events after the cursor of the card, adds to the journal and the history, replaces the files
+of the sessions and runs that changed, and writes the card last. If its process is killed, each file is old or
+new; the next drain starts at the old cursor and writes the same files. If the card or a file of lines was
+changed by others, or the cursor is of another history, all files are written again."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 LOCK: Final = "mirror.lock"
 PAGE: Final = 200
 MOST_RUNS: Final = 1000
-"""When a drain has to make the mirror again, it writes the files of so many runs, the newest."""
+"""A drain that rebuilds the mirror writes the files of at most this many runs, the newest."""
 _PATIENCE_S: Final = 5.0
 _AGAIN_S: Final = 0.02
 _GONE: Final = ("StreamArchived", "StreamDeleted")
@@ -48,7 +47,7 @@ _WHY: Final = {
     "earlier": "the mirror is of the time before a restore or a repair of the store",
     "other": "the mirror was not written by this store",
 }
-"""Why the files that are there are not this log's."""
+"""The reasons why the present files are not of this log."""
 _RUN_TYPES: Final = frozenset(event.__name__ for event in run_file.CHANGES)
 
 
@@ -110,8 +109,8 @@ class Mirror:
                 return Drained(False, kept=(refused,)) if refused else self._rebuild(top, MOST_RUNS)
 
     def _refused(self, top: MirrorDirectory) -> str:
-        """Why nothing is written: the user gave the directory to two stores, which would put the files of
-        each other aside in turn. Empty if it may be written."""
+        """The reason not to write: the user gave the directory to two stores, and each would keep the files
+        of the other aside in turn. Empty if the mirror may be written."""
         card = cards.read(top) if self._named else None
         if card is None or not card.log or cards.whose(card, self._store) != "other":
             return ""
@@ -127,9 +126,9 @@ class Mirror:
 
     @contextmanager
     def _locked(self, patience_s: float) -> Iterator[MirrorDirectory | None]:
-        """The directory, under the lock; None if another process has that for longer than the patience: one
-        that was stopped in a drain must not hold up all others. What is in the lock file says that a drain
-        did not come to its end, and may have left temporary files."""
+        """The directory, while the lock is held; None if another process holds it for longer than
+        `patience_s`: a process that was stopped in a drain must not block the others. A lock file that is not
+        empty shows that a drain was cut off and may have left temporary files."""
         lock = open_lock(self._home / LOCK)
         try:
             deadline = time.monotonic() + patience_s
@@ -160,7 +159,7 @@ class Mirror:
         return self._drain_all(top, card) if done is None else done
 
     def _drain_runs(self, top: MirrorDirectory, card: Card) -> Drained | None:
-        """A drain where the tracker was never used: its modules are not loaded. None if it is
+        """Drain a store whose tracker was never used, without loading the tracker's modules. None if it is
         used by now."""
         changed = _Changed(card)
         events, cursor = 0, card.cursor
@@ -216,10 +215,10 @@ class Mirror:
         )
 
     def _rebuild(self, top: MirrorDirectory, most_runs: int | None) -> Drained:
-        """All files from the beginning of the log. Files of lines that are not the beginning of what the log
-        has are kept aside, unless they are as they were left and streams were removed from the log since. If
-        the card does not say that the files are this store's (a clone of a repository that has a mirror, a
-        copy of a project), or they are ahead of its log, all that differ are kept aside."""
+        """Write all files again from the beginning of the log. A file of lines that is not a prefix of the
+        log's lines is kept aside, unless it is unchanged and streams were removed from the log since. If the
+        card does not show that the files are of this store (a clone of a repository that has a mirror, a copy
+        of a project), or they are ahead of its log, all files that differ are kept aside."""
         from holdfast.mirror import tracker_files
 
         card = cards.read(top)
@@ -251,8 +250,8 @@ class Mirror:
         return self._finish(top, files.card(cursor), changed, events)
 
     def _keep_others_aside(self, top: MirrorDirectory, card: Card) -> None:
-        """Keep aside what was not written now: this store may come to write a file of that name. `card` is
-        the new one."""
+        """Keep aside the files that this rebuild did not write: the store may later write files of these
+        names. `card` is the new one."""
         from holdfast.mirror import history, session_file, tracker_files
 
         def is_run(name: str) -> bool:
@@ -291,7 +290,7 @@ class Mirror:
                 changed.keep_open(run_id, checklist is not None and checklist.is_open)
 
     def _remove_gone(self, top: MirrorDirectory) -> None:
-        """Remove what shows tasks, sessions and runs that were archived or deleted."""
+        """Remove the files of tasks, sessions and runs that were archived or deleted."""
         from holdfast.mirror import session_file, tracker_files
 
         with top.within(tracker_files.DIRECTORY) as directory:

@@ -58,7 +58,7 @@ class EndedTask(msgspec.Struct, frozen=True):
 
 
 def line_of(store: Store, entry: Entry, redactor: Redactor) -> bytes | None:
-    """The line of an event by which a task ended; None if its stream is gone since."""
+    """The line of an event by which a task ended; None if its stream was removed since."""
     state = tasks.at_version(store.history(entry.stream), entry.version)
     if state is None:
         return None
@@ -86,8 +86,7 @@ def month_of(us: int) -> str:
 
 
 class Spool:
-    """Lines by month, in temporary files: the log is not in the order of months where a clock was set
-    back."""
+    """Lines by month, in temporary files: if a clock was set back, the log is not in the order of months."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()
@@ -156,8 +155,8 @@ class History:
         yield compressor.flush()
 
     def write_anew(self, spool: Spool, *, forget: bool) -> None:
-        """All months from their lines. What is there and is not the beginning of that is kept aside; with
-        `forget`, only if it is not as it was left."""
+        """Write all months from their lines. A present file that is not a prefix of the new one is kept
+        aside; with `forget`, only if it was changed by others."""
         known = dict(self.marks)
         self.marks.clear()
         for month, lines in sorted(spool.months.items()):

@@ -1,4 +1,4 @@
-"""Finding out what an edited file of the mirror says that the store does not have.
+"""Compares an edited file of the mirror with the store, and lists the changes to import.
 
 A session's file (`current.json`, `sessions/ID.json`) can change names, texts and statuses of tasks, add
 decisions and files to the current task, and add decisions and patterns to the memory; a `memory.json` can
@@ -55,8 +55,8 @@ class Importing:
         self._file = found
 
     def changes(self) -> list[ImportChange]:
-        """In the order in which they are to be made: a status last, since a task that has ended takes no more
-        edits. A task that the file names twice is edited once, and moved once."""
+        """The changes in the order in which to make them: a status last, because an ended task cannot be
+        edited. A task that the file names twice is edited once, and its status is changed once."""
         found: dict[object, ImportChange] = {}
         for one in (*self._memories(), *self._session()):
             kind = "status" if one.action in _STATUS_ACTIONS.values() else one.action
@@ -164,7 +164,7 @@ class Importing:
             return None
         return tasks.fold(self._store.load(tasks.stream_of(id)))
 
-    # What a person may have typed
+    # Values that a person may have typed
 
     def _listed(self, value: object, name: str) -> Iterator[dict[str, Any]]:
         if value is None:

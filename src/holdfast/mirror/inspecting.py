@@ -1,4 +1,4 @@
-"""Looking at a mirror without writing to it: whether its files are as the log and holdfast have them."""
+"""Examines a mirror without writing to it: whether its files match the log and their digests."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _is_ahead(name: str, incarnation: str) -> bool:
 
 
 def _shown(store: Store, card: Card) -> tuple[str, int]:
-    """Whose events the files show, and how many of this log they do not."""
+    """The origin of the events in the files (`cards.whose`), and how many events of this log they lack."""
     shows = cards.whose(card, store)
     if shows == "ahead":
         return shows, 0
@@ -80,8 +80,8 @@ def _count(store: Store, cursor: str) -> int:
 
 
 class _Logged:
-    """The files of lines as the log has them, made only if a file is asked for: one whose time differs may
-    have been checked out anew, with the same content."""
+    """The files of lines, made from the log when the first of them is compared: a file whose time differs may
+    have been checked out again, with the same content."""
 
     def __init__(self, store: Store, reader: Reader, card: Card | None) -> None:
         self._store = store

@@ -1,9 +1,8 @@
 """Files of lines that are only added to: the journal, and the months of the history.
 
 The card of the mirror has a mark for each: its size and time when holdfast last wrote it. A file that does
-not fit its mark was cut off by a crash, or changed by others; the lines that follow show which. A
-crash leaves a file that continues with the lines that are due now, whole or in part: only what is missing is
-added."""
+not match its mark was cut off by a crash, or changed by others; the lines after the mark show which. After a
+crash, these are the lines that are due now, whole or in part, and only the missing part is added."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def in_session(store: Store, session: str, project_type: str) -> SessionMemory:
 
 
 def _texts(store: Store, kind: str, scopes: tuple[str, ...]) -> list[str]:
-    """The newest, the oldest of them first."""
+    """The newest texts, in the order of their age."""
     found = [
         one for scope in scopes for one in store.memories(MemoryFilter(kind=kind, scope=scope), limit=_SHORT)
     ]

@@ -1,8 +1,8 @@
 """The directories of the mirror, by descriptor: no symbolic link in them is ever followed.
 
-What lies in the project may come from others. A link, or anything that holdfast did not write, is
-renamed out of the way (`NAME.edited-TIME`) before a file of that name is written. A journal that has events
-which the log has lost becomes `journal.jsonl.ahead-INCARNATION`: `repair` knows by the name whose it is.
+Files in the project may come from others. A link, or a file that holdfast did not write, is renamed
+(`NAME.edited-TIME`) before a file of that name is written. A journal with events that the log has lost
+becomes `journal.jsonl.ahead-INCARNATION`: by the name, `repair` finds the journals of its store.
 """
 
 from __future__ import annotations
@@ -132,15 +132,15 @@ class MirrorDirectory:
         return self._shared.is_others
 
     def begin_anew(self, why: str, ahead: str = "") -> None:
-        """From here on, no file that is there counts as this log's: before it is replaced, it is renamed,
-        also if it is as holdfast wrote it. `why` begins the sentence about it; `ahead` is the incarnation of
-        this store if the files show events that its log does not have."""
+        """From here on, treat every present file as one of another log: rename it before it is replaced, even
+        if holdfast wrote it. `why` begins the sentence about it; `ahead` is the incarnation of this store if
+        the files show events that its log lacks."""
         self._shared.is_others = True
         self._shared.why = why
         self._shared.ahead = ahead
 
     def end_anew(self) -> None:
-        """All files are this store's again."""
+        """End `begin_anew`: all files are of this store now."""
         self._shared.is_others = False
 
     def has(self, name: str) -> bool:
@@ -243,8 +243,8 @@ class MirrorDirectory:
 
     @contextmanager
     def rewriting(self) -> Iterator[tuple[str, int]]:
-        """(name, descriptor) of a new temporary file, to be written and given to `adopt`; removed if it was
-        not."""
+        """(name, descriptor) of a new temporary file, to be written and passed to `adopt`; removed at the end
+        unless it was adopted."""
         name = f"{TEMPORARY}{os.urandom(8).hex()}"
         with _naming(self.path):
             fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=self._fd)
@@ -256,7 +256,7 @@ class MirrorDirectory:
             self._unlink(name)
 
     def adopt(self, temporary: str, name: str, fd: int) -> None:
-        """Give a temporary file its name, in the place of what is there, durably."""
+        """Rename a temporary file durably, replacing the present file of that name."""
         with _naming(self.path / name):
             os.fsync(fd)
             os.replace(temporary, name, src_dir_fd=self._fd, dst_dir_fd=self._fd)
@@ -307,7 +307,7 @@ class MirrorDirectory:
                 self.keep_aside(name, "was not written by this store")
 
     def _is_written(self, name: str) -> bool:
-        """Whether a store wrote the file, as far as can be told."""
+        """Whether a store wrote the file, by its digest or, for a file of lines, by its name."""
         if name.endswith((".json", sealed_text.SUFFIX)):
             here = self.read(name)
             return here is not None and sealed_text.state_of(name, here) == "own"
@@ -321,8 +321,8 @@ class MirrorDirectory:
             return all(inside._is_written(one) for one in inside.names())
 
     def forget(self) -> None:
-        """After all files were written anew: remove the sealed files here that the log has no more, and all
-        previous revisions: they may show what was deleted."""
+        """After all files were written anew: remove the sealed files here that the log no longer has, and all
+        previous revisions, which may show deleted data."""
         for name in self.names():
             if (
                 name.endswith(".json")

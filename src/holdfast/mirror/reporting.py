@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def drained(open_mirror: Callable[[], Mirror | None], warned: set[str]) -> Drained | None:
-    """Drain, and warn of what went wrong and of files that were kept aside; None if it did not come to its
-    end. A sentence in `warned`, which has those of the drains before, is not repeated: a program that runs
-    for days drains every two seconds."""
+    """Drain, and log a warning for a failure and for each file that was kept aside; None if the drain failed.
+    A sentence in `warned`, which has those of earlier drains, is not repeated: a long-running program drains
+    every two seconds."""
     try:
         mirror = open_mirror()
         found = None if mirror is None else mirror.drain()

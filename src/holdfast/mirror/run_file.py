@@ -96,8 +96,8 @@ def file_name(run_id: str) -> str:
 
 
 def render(store: Store, reader: Reader, run_id: str) -> dict[str, Any] | None:
-    """The file of a run; None if there is no such run. What it costs grows with the run's steps only as far
-    as the table of steps is read; the history is not folded."""
+    """The file of a run; None if there is no such run. It reads the table of steps and does not fold the
+    history."""
     row, info = store.run(run_id), reader.run(run_id)
     if row is None or info is None:
         return None

@@ -24,8 +24,8 @@ def seal(text: str) -> bytes:
 
 
 def state_of(name: str, data: bytes) -> State:
-    """`own`: the file of that name is as it was written, be it Markdown or JSON. Markdown that is not is
-    `edited`: text shows no other damage."""
+    """The state of a Markdown or JSON file, by its name. Markdown with another digest is `edited`: in text,
+    an edit and damage cannot be distinguished."""
     if not name.endswith(SUFFIX):
         return sealed_json.state_of(data)
     body, found, rest = data.rpartition(_SEAL)

@@ -17,7 +17,7 @@ from holdfast.operations.repairing.mirrored import Mirrored, MirroredRun
 
 
 def read(directory: Path, *, named: bool = False) -> Mirrored:
-    """What the mirror in a directory shows of its store; the directory may be a link if the user `named`
+    """Read the mirror in a directory as a copy of its store. The directory may be a link if the user `named`
     it."""
     found = Mirrored(directory, runs=partial(_runs, directory, named))
     if not directory.is_dir():

@@ -77,7 +77,7 @@ class TrackerFiles:
                 History(directory, self._history, self._now).add(ends)
 
     def write_anew(self, entries: Iterable[Entry], *, forget: bool) -> None:
-        """Make all files again; as `line_file.write_anew` has `forget`."""
+        """Write all files again. `forget` is that of `line_file.write_anew`."""
         with Spool() as spool:
 
             def lines() -> Iterator[bytes]:
@@ -104,7 +104,7 @@ class TrackerFiles:
         return self._journal != NEW
 
     def finish(self) -> None:
-        """Write what the events change, and what is missing."""
+        """Write the files that the events change, and those that are missing."""
         if self._history:
             with self._directory.within(history.DIRECTORY) as directory:
                 months = History(directory, self._history, self._now)

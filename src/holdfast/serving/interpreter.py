@@ -1,4 +1,4 @@
-"""Which Python executes a run: the one that is named, the one that it was started with, or this one.
+"""Chooses the Python that executes a run: the one that is named, the one it was started with, or this one.
 
 The interpreter that a run was started with has what its code imports. It is used if it is there and has a
 holdfast that can open the store. A note reports which one is used, and why, if it is not this one.
@@ -42,7 +42,7 @@ print(json.dumps(found))
 
 
 class _Found(msgspec.Struct):
-    """The description of an interpreter by itself."""
+    """An interpreter, as it describes itself."""
 
     python: str = ""
     holdfast: str = ""
@@ -132,7 +132,7 @@ def _why_not(path: str, found: _Found | None = None) -> str:
             f"written (schema {schema}, it knows {found.schema})"
         )
     if found.protocol != PROTOCOL:
-        return f"has holdfast {found.holdfast}, and this one is {__version__}: they do not work together"
+        return f"has holdfast {found.holdfast}, and this one is {__version__}: the two are not compatible"
     return ""
 
 
@@ -148,7 +148,7 @@ def _ask(path: str) -> _Found:
         if done.returncode == 0:
             return msgspec.json.decode(done.stdout, type=_Found)
         said = done.stderr.decode(errors="replace").strip().splitlines()
-        return _Found(why=f"is no Python 3.11 or newer that works ({said[-1] if said else done.returncode})")
+        return _Found(why=f"is not a working Python 3.11 or newer ({said[-1] if said else done.returncode})")
     except subprocess.TimeoutExpired:
         return _Found(why=f"did not answer within {_PATIENCE_S} s")
     except (OSError, msgspec.DecodeError) as error:

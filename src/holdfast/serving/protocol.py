@@ -21,7 +21,8 @@ from holdfast import errors
 from holdfast.errors import EndedElsewhere, HoldfastError, RunInterrupted, StoreError
 
 PROTOCOL = 2
-"""Raised when the other side would misread requests or answers: two that differ do not work together."""
+"""Incremented when the other side would misread requests or answers: processes with different numbers are not
+compatible."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """Signals that a worker gets only when it is ready for them."""
 INTERRUPTED = RunInterrupted.exit_code
@@ -55,7 +56,7 @@ def _fields(error: HoldfastError) -> dict[str, Any]:
 
 
 def _plain(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Those that a message can hold."""
+    """The attributes that a message can hold."""
     found = {}
     for name, value in attributes.items():
         try:

@@ -30,7 +30,8 @@ def replay(
     ids: Sequence[str],
     on_progress: Callable[[int, int, str], None] | None = None,
 ) -> list[Replay]:
-    """One after the other. Closes the workers. Raises `StoreError`; any other error is a verdict."""
+    """Replay the runs one after the other, and close the workers. Raises `StoreError`; any other error is
+    reported as a verdict."""
     found: list[Replay] = []
     with closing(workers):
         for number, run_id in enumerate(ids, 1):

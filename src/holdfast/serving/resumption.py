@@ -1,4 +1,4 @@
-"""How one run is resumed in a process of its own: which interpreter, in which directory.
+"""The interpreter and the directory with which one run is resumed in a process of its own.
 
 Both must be known before an engine is opened: another interpreter replaces this process, and the working
 directory decides which project and which workspace the engine has.

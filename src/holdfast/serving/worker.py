@@ -32,7 +32,7 @@ _GRACE_S = 10.0
 
 
 class Worker:
-    """Takes runs until it gets the request to end, and then ends when the last of them has."""
+    """Takes runs until it is asked to end, and ends when the last of them has ended."""
 
     def __init__(self, channel: Channel, engine: Engine, loaded: LoadedFiles) -> None:
         self._channel = channel
@@ -50,7 +50,8 @@ class Worker:
             thread.join()
 
     def _listen(self) -> None:
-        """Also while the last runs end: they may still be stopped, and the asking process may still end."""
+        """Read requests, also while the last runs end: they may still be stopped, and the parent process may
+        still end."""
         for request in self._channel.messages():
             self._obey(request)
         if self._stopping:
@@ -68,7 +69,7 @@ class Worker:
         self._engine.stop(why)
 
     def dismiss(self) -> None:
-        """End because of a signal to this very process."""
+        """End because this process got SIGTERM."""
         self.stop("SIGTERM stopped it")
         self._ending.set()
 
@@ -98,7 +99,7 @@ class Worker:
             run = take(self._engine, row, partial(self._claimed, number))
             run.rested.wait()
             error = run.outcome.error
-        except BaseException as refused:  # whatever the run's code does: it is answered
+        except BaseException as refused:  # the request is answered even if the run's code raises
             error = refused
         self._loaded.changed()  # what was loaded for it is noted now
         self._channel.send({"number": number, "error": error_fields(error)})

@@ -91,7 +91,7 @@ class Workers:
         self._why = ""
 
     def resume(self, run_id: str, code: Code) -> HoldfastError | None:
-        """Execute the run to its end or to where it waits; what kept it from its end, if anything did."""
+        """Execute the run until it ends or waits; returns the error that stopped it, or None."""
         try:
             return error_of(self._ask("resume", run_id, code)["error"])
         except HoldfastError as error:
@@ -115,7 +115,7 @@ class Workers:
             worker.send({"do": "stop", "why": why})
 
     def close(self) -> None:
-        """Let them end, and wait for it."""
+        """Ask all workers to end, and wait for them."""
         with self._lock:
             workers = [*self._workers.values(), *self._retired]
             self._workers, self._retired = {}, []
@@ -189,7 +189,7 @@ class Workers:
             logger.exception("a callback of `serve` raised; serving continues")
 
     def _retire(self, key: _Key, worker: _Worker) -> None:
-        """No run is given to it any more; it ends with the last that it has."""
+        """Give the worker no more runs; it ends when its last one has ended."""
         with self._lock:
             if self._workers.get(key) is worker:
                 del self._workers[key]
@@ -197,7 +197,7 @@ class Workers:
         worker.send({"do": "end"})
 
     def _release(self, key: _Key, worker: _Worker) -> None:
-        """It has answered: one that had a single run has nothing more to do."""
+        """Called after an answer: retire a worker that was started for a single run."""
         if key.alone:
             self._alone.discard(key.alone)
             self._starting.pop(key, None)
@@ -205,7 +205,7 @@ class Workers:
         self._spare()
 
     def _spare(self) -> None:
-        """Keep few workers that have nothing to do: those that were last at work."""
+        """Retire idle workers, except the few that were used last."""
         with self._lock:
             idle = [(key, one) for key, one in self._workers.items() if not one.waited_for]
         idle.sort(key=lambda pair: pair[1].last_used)
@@ -280,7 +280,8 @@ class _Worker:
             return send(self._channel, fields)
 
     def _listen(self) -> None:
-        """Until it has ended: a process that it has left behind may hold its end of the socket open."""
+        """Read answers until the worker has ended: a process that it has left running may keep the socket
+        open."""
         said = b""
         spoke = False
         while True:

@@ -44,7 +44,7 @@ class Budget(msgspec.Struct, frozen=True):
 
     parent    the budget that it is a part of; empty if none
     left      what can still be reserved; None where there is no limit
-    unknown   settlements in which the price of a model was unknown: `spent.usd` is more in truth
+    unknown   settlements in which the price of a model was unknown: the true `spent.usd` is higher
     by        who set it last
     """
 

@@ -28,7 +28,7 @@ class StageRecord(View, frozen=True):
 
 
 class ApprovalRecord(View, frozen=True):
-    """A decision on a plan or an implementation. Without an outcome it is waited for."""
+    """A decision on a plan or an implementation. It is still open if `outcome` is empty."""
 
     gate: str
     stage: str

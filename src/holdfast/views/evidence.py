@@ -225,7 +225,7 @@ class Verification(View, frozen=True, kw_only=True):
 
 
 def check_files(at: str) -> str:
-    """Which files commands are run on again."""
+    """Check the value of `at`: the files on which commands run again. Raises `BadInput`."""
     if at not in ("now", "milestone"):
         raise BadInput(f"at={at!r}: 'now' for the files as they are, 'milestone' for those of the milestone")
     return at

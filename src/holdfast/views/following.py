@@ -1,7 +1,7 @@
 """The events of a run as they are written, whichever process executes it.
 
-What is read is the run's own stream, not the feed: that shows only what is on the disk for good, and what a
-step emits gets there with the step's end.
+It reads the run's own stream, not the feed: the feed shows only events that are synced to the disk, and what
+a step emits is synced with the end of the step.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 _LOOK_EVERY_S = 0.05
 _OWNER_EVERY_S = 0.5
-"""That a process died is in no log: it is looked for this often, and believed when it is seen twice."""
+"""How often to look whether the owner is alive, which no log records. It counts as dead when it is found dead
+twice in a row."""
 
 
 class Following:

@@ -37,8 +37,8 @@ class Moment(NamedTuple):
 
 def resolve(store: Store, run_id: str, at: At) -> Moment:
     """The moment that `at` names in a run: a version, a time (without an offset, the time here), or a
-    checkpoint, a step (when it ended), `before:STEP` or `start`. Raises `NotFound` for one that the run did
-    not live to see, and what `points.resolve` raises."""
+    checkpoint, a step (when it ended), `before:STEP` or `start`. Raises `NotFound` for a moment at which the
+    run did not exist, and what `points.resolve` raises."""
     at = read(at)
     if isinstance(at, str):
         state = fold(store.history(run_id))
@@ -48,8 +48,8 @@ def resolve(store: Store, run_id: str, at: At) -> Moment:
 
 
 def moment_in(store: Store, stream: str, what: str, at: int | datetime) -> Moment:
-    """The moment in the log of a version of a stream, or of a time. Raises `NotFound` for one that the stream
-    did not live to see; `what` is what it is, in words."""
+    """The moment in the log of a version of a stream, or of a time. Raises `NotFound` for a moment at which
+    the stream did not exist; `what` describes the stream."""
     if isinstance(at, datetime):
         when = microseconds(at.astimezone())
         created = next((one.at for one in store.entries(stream)), 0)
@@ -68,13 +68,13 @@ def cut(store: Store, stream: str, moment: Moment) -> list[Recorded]:
     """The events of a stream up to a moment, with captured output."""
     whole = store.load(stream, output=True)
     if moment.position is None:
-        # Times of one stream need not be in order: output is written after what it was printed before.
+        # The times of a stream need not be in order: output may be written after an event that it preceded.
         return whole[: max((n for n, one in enumerate(whole, 1) if one.at <= moment.at), default=0)]
     return whole[: sum(entry.position <= moment.position for entry in store.entries(stream))]
 
 
 def read(at: At) -> At:
-    """A text that is a version or a time, as that."""
+    """Convert a text that is a version or a time; return anything else as it is."""
     if not isinstance(at, str):
         return at
     text = at
@@ -116,8 +116,8 @@ class PastReader(Reader):
         return self._infos([row])[0]
 
     def _lived(self, run_id: str, owner: str) -> bool:
-        """Whether the owner of the run was alive at the moment: its last sign of life, as the one who took
-        the run over recorded it, or its last event, was not before it."""
+        """Whether the owner of the run was alive at the moment: its last sign of life, as the next owner
+        recorded it, or its last event, was not before it."""
         seen = max(
             (one.at for one in self.recorded(run_id) if not isinstance(one.event, OF_OTHERS)), default=0
         )

@@ -12,8 +12,8 @@ from holdfast.views.task import Task, TaskDetail, TaskNote, links_of
 
 
 def task_at(store: Store, task: str, at: At) -> TaskDetail:
-    """The task with its links and notes at a version of it, or at a time. Raises `NotFound` for a moment that
-    it did not live to see, `BadInput` for what is neither."""
+    """The task with its links and notes at a version of it, or at a time. Raises `NotFound` for a moment at
+    which it did not exist, `BadInput` for any other text."""
     at = read(at)
     if isinstance(at, str):
         raise BadInput(

@@ -44,8 +44,8 @@ class Reader:
     """None: as the store is now."""
 
     def __init__(self, store: Store, home: Path, redactor: Callable[[], Redactor]) -> None:
-        """`redactor` is asked for at the first text that needs it: its patterns cost more to load
-        than a list of runs to read."""
+        """`redactor` is called for the first text that needs it: loading its patterns takes longer than
+        reading a list of runs."""
         self._store = store
         self._home = home
         self._open_redactor = redactor
@@ -108,7 +108,7 @@ class Reader:
         if which is None:
             return []
         found = self._infos(self._store.find_runs(which, limit))
-        # An owner that was born since the living were counted is not among them: its runs are not orphans.
+        # An owner that started after the live ones were listed is not among them: its runs are not orphans.
         return [
             run for run in found if run.status in which.status or not which.orphaned or run.owner_pid is None
         ]
@@ -132,7 +132,7 @@ class Reader:
     def _living(self, status: Sequence[str]) -> tuple[str, ...]:
         """The owners of such runs that live: looked up once each, however many runs they have."""
         named = self._store.owners_named(status) if status else []
-        if len(named) > _MANY:  # most of them dead: one that has no lock file any more needs no look
+        if len(named) > _MANY:  # most of them are dead: an owner without a lock file need not be checked
             there = _with_a_lock_file(self._home)
             named = [owner for owner in named if owner in there]
         return tuple(owner for owner in named if self._is_alive(owner))
@@ -151,9 +151,9 @@ class Reader:
         return run.status in RESUMABLE and (run.status not in UNFINISHED or run.owner_pid is None)
 
     def find(self, text: str) -> str:
-        """The id that `text` is, or is the only possible beginning of; a child's id begins with its
-        parent's, and is meant only if no other can be. `#42` is a short number, and `42` is one if no id
-        begins so. Raises `RunNotFound` with the nearest ids, `RunArchived`, `AmbiguousRunId`."""
+        """The id that `text` is, or is the only possible beginning of. A child's id begins with its parent's,
+        so children are considered only if no other run matches. `#42` is a short number, and `42` is one if
+        no id begins so. Raises `RunNotFound` with the nearest ids, `RunArchived`, `AmbiguousRunId`."""
         if text.startswith("#"):
             return self._numbered(text)
         if self._store.run(text) is not None:
@@ -205,7 +205,7 @@ class Reader:
         return found
 
     def detail(self, run_id: str) -> RunDetail:
-        """With its history, which is read when it is needed. Raises `RunNotFound`."""
+        """A run with its history, which is read when it is first used. Raises `RunNotFound`."""
         from holdfast.views.run_detail import RunDetail
 
         return RunDetail.of(self.info(run_id), self)
@@ -366,7 +366,7 @@ def _with_a_lock_file(home: Path) -> set[str]:
 
 
 def _step_info(row: StepRow, measured: tuple[Measured, ...], redact: Callable[[str], str]) -> StepInfo:
-    # Only the name of an approval, its title, is other than what the code says, and may have values in it.
+    # Only the name of an approval, its title, may contain values; other names are those of the code.
     return StepInfo(
         row.key,
         redact(row.name) if row.kind == "approval" else row.name,

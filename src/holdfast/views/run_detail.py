@@ -1,4 +1,4 @@
-"""One run with everything that can be said of it, folded from its history when that is asked for."""
+"""One run in full, folded from its history when that is first used."""
 
 from __future__ import annotations
 
@@ -242,8 +242,8 @@ class RunDetail(RunInfo, frozen=True, dict=True):
 
     @property
     def moved(self) -> str | None:
-        """Of a run that is paused because it was rewound or forked: to where, or from which run; None for
-        any other."""
+        """For a run that is paused because it was rewound or forked: to which point, or from which run. None
+        for any other."""
         if self.state.paused is not None:
             return None
         for event, _, _ in reversed(self.recorded):
@@ -270,7 +270,7 @@ class RunDetail(RunInfo, frozen=True, dict=True):
     # What to do next
 
     def ways(self) -> list[Way]:
-        """Each way in which a person can move the run on."""
+        """The commands with which a person can continue the run."""
         return list(self._ways())
 
     def _ways(self) -> Iterator[Way]:
@@ -287,7 +287,7 @@ class RunDetail(RunInfo, frozen=True, dict=True):
                 workflow = "runs the workflow again, with the recorded steps as they are"
                 yield from self._ways_to_deliver() or [self._resume(workflow)]
         elif self.status == "needs_attention":
-            yield self._resume("once that is put right")
+            yield self._resume("once that is fixed")
         elif self.status == "waiting":
             gates = self.open_gates()
             for gate in gates[:_NAMED]:
@@ -320,7 +320,8 @@ class RunDetail(RunInfo, frozen=True, dict=True):
         return Way("resume", self.id, {}, effect)
 
     def _ways_to_deliver(self) -> Sequence[Way]:
-        """Of a delivery that was sent back too often: `resume` would fail alike, a rewind goes back."""
+        """For a delivery that was rejected too often: the ways to rewind it, because `resume` would fail
+        again."""
         if self.state.error is None or not self.is_delivery:
             return ()
         from holdfast.errors import NotDelivered

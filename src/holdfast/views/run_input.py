@@ -28,8 +28,8 @@ class RunInput(msgspec.Struct, frozen=True):
 def input_of(
     created: RunCreated, redactor: Callable[[], Redactor], blob: Callable[[str], bytes] | None = None
 ) -> RunInput | None:
-    """Redacted; `redactor` is asked for only if there is something to redact. None for one that is stored
-    beside the log, unless `blob` reads it from there."""
+    """The input of a run, redacted; `redactor` is called only if there is something to redact. None for an
+    input that is stored beside the log, unless `blob` reads it from there."""
     argv = created.code.argv
     if len(argv) == 1 and argv[0].isidentifier():  # the name of a program holds no secret
         return RunInput([*argv])
@@ -62,7 +62,7 @@ def title_of(name: str, argv: bool, given: RunInput | None) -> str:
 
 
 def _pair(value: Any) -> tuple[list[Any], dict[str, Any]]:
-    """Positional and named arguments, of how the log keeps them: a tuple of a tuple and a dict."""
+    """The positional and the named arguments; the log keeps them as a tuple of a tuple and a dict."""
     pair = value["$tuple"]
     return pair[0]["$tuple"], pair[1]
 

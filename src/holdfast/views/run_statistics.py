@@ -1,7 +1,7 @@
 """The usage of one run, step by step. Each total is the sum of its rows.
 
-Everything that the log has counts, also what a rewind has left: it was used. An attempt that was cut off
-counts as one, and its time, which is not known, as nothing.
+Everything in the log counts, also what a rewind has left, because it was used. An attempt that was cut off
+counts as one attempt without a duration, because its end is not known.
 """
 
 from __future__ import annotations
@@ -265,7 +265,8 @@ class _Folding:
         self._add(key, spent.plus(Used(result=size)))
 
     def _take_files(self, saved: e.FilesSaved) -> None:
-        """From the snapshot before an attempt to the one after it; of one in a copy, to what it brought."""
+        """Count the files that differ between the snapshots before and after an attempt; for an attempt in a
+        copy, between the snapshot before it and the one of the files that it brought."""
         key = saved.key
         if saved.place == "before":
             self._before[key] = saved

@@ -1,4 +1,4 @@
-"""One step of a run with everything that can be said of it: what it got, each attempt, what it gave."""
+"""One step of a run in full: its arguments, each attempt, its result."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def _end(found: StepDetail, last: Attempt, event: e.Event, at: datetime) -> None
 
 
 def _piece(line: LogLine) -> dict[str, Any]:
-    """Of a step that is known."""
+    """The fields of a line, without those of its step."""
     fields = line.to_json()
     return {name: fields[name] for name in ("attempt", "source", "text", "at")}
 

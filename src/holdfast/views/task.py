@@ -20,7 +20,7 @@ NOTE_KINDS = task_rules.NOTE_KINDS
 
 
 class TaskClaim(View, frozen=True):
-    """Who works on a task; `until` is None for a run, which has the task until it ends."""
+    """The claim of a task. `until` is None for a run, which holds the task until it ends."""
 
     number: int
     actor: str

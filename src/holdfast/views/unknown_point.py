@@ -1,4 +1,5 @@
-"""A point of a run that was named and is not there: what there is instead."""
+"""The error for a checkpoint or step that a run does not have: it names the child run that has it, or near
+names."""
 
 from __future__ import annotations
 

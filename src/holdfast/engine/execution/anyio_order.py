@@ -1,4 +1,4 @@
-"""anyio's cancel scopes in one order.
+"""Gives anyio's cancel scopes one order in every process.
 
 A scope keeps the scopes inside it in a set, and cancels their tasks in the order of that set: the order of
 memory addresses. Scopes whose host is a task of a run hash by that task, which hashes by its number. Other
@@ -18,7 +18,8 @@ _done = False
 
 
 def order_cancel_scopes(numbered_task: type) -> None:
-    """Once anyio is loaded. To be called whenever a task of a run is hashed."""
+    """Replace the hash of anyio's cancel scopes, once anyio is loaded. Called whenever a task of a run is
+    hashed."""
     global _done
     if _done:
         return

@@ -1,8 +1,8 @@
 """Arguments of steps and workflows: bound to the signature, digested, shown, copied.
 
 The digest is what tells a step apart from another call of it. It counts every parameter, with the value that
-the function gets: a default that changes is another argument. A parameter that is new since a call was
-recorded was not counted then; at its default it is let pass (`older`).
+the function gets: a default that changes is another argument. A parameter that was added after a call was
+recorded is not in its digest; at its default value it is accepted (`older`).
 
 A body gets copies of what it could change. Its changes would be there after a live call and missing after a
 replayed one, because a replay does not run it.
@@ -31,7 +31,7 @@ PREVIEW_CHARS = 200
 
 UNCHANGEABLE = frozenset({str, int, float, bool, NoneType, bytes, complex, frozenset, date, datetime})
 _FREE = 6
-"""So many parameters at their defaults are tried in every combination."""
+"""At most this many parameters at their defaults are tried in every combination."""
 _EMPTY = inspect.Parameter.empty
 _PLAIN = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
@@ -171,7 +171,7 @@ class OwnArguments:
 
 
 def own_copies(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
-    """Of the arguments of a run: neither it nor its caller may see what the other one changes."""
+    """Copies of the arguments of a run, so that neither it nor its caller sees changes of the other."""
     own = [arg if is_unchangeable(arg) else _copy(arg) for arg in args]
     return own, {name: arg if is_unchangeable(arg) else _copy(arg) for name, arg in kwargs.items()}
 
@@ -182,7 +182,7 @@ def is_unchangeable(value: Any) -> bool:
 
 
 def _copy(value: Any) -> Any:
-    """Plain data goes by way of its JSON, several times as fast; objects keep their very class."""
+    """Copy plain data through its JSON, which is several times as fast; objects keep their class."""
     try:
         data = codec.encode(value)
     except NotStorable:  # a Secret in it counts by its name, and is never stored

@@ -1,4 +1,4 @@
-"""The task that runs the body of an async step: what cancels its caller does not reach it."""
+"""The task that runs the body of an async step; a cancel of its caller does not cancel it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from holdfast.engine.execution.execution import Execution
 
 _NO_RUN = Context()
-"""Of callbacks that are not the code's: they go to the loop."""
+"""The context of callbacks that do not belong to the run's code: the loop runs them."""
 
 
 class StraightBody(TaskTurn):
@@ -38,7 +38,7 @@ class StraightBody(TaskTurn):
         self._outcome: Outcome | None = None
         self._failed: BaseException | None = None
         self.append: Append | None = None
-        """Of the result; None if there is none to record straight away."""
+        """The append of the result; None if the body has no result to record."""
         self.value: Any = None
 
     def begin(self) -> None:
@@ -60,7 +60,7 @@ class StraightBody(TaskTurn):
         self._call.execution.on_stop.remove(self._stop)
 
     def outcome(self) -> Outcome:
-        """Of a body whose result is not recorded. Raises what went wrong in recording it."""
+        """The outcome of a body whose result is not recorded. Raises the error that recording it raised."""
         if self._failed is not None:
             raise self._failed
         return self._outcome or Outcome(None, asyncio.CancelledError())
@@ -105,7 +105,7 @@ class StraightBody(TaskTurn):
 
 
 async def run_body(call: Call, request: Body) -> tuple[Outcome, asyncio.CancelledError | None]:
-    """Run the function in a task of its own: what cancels the caller does not reach it."""
+    """Run the function in a task of its own; a cancel of the caller does not cancel it."""
     loop = asyncio.get_running_loop()
     body = request.hook or call.spec.body
     waiter = Waiter(loop)

@@ -94,18 +94,18 @@ class Spec:
         self.intent_first = intent_first or effect != "idempotent" or reserve is not None
         self.straight = timeout is None and not self.intent_first
         self.signature: Signature | None = None
-        """Of a step's function, once it was called."""
+        """The parameters of the step's function; set at the first call."""
         self.older = older
-        """Of a child run: the digests that the call may have had before."""
+        """For a child run: gives the digests that the call may have had in older versions."""
         self.recalled = recalled
-        """Makes the value for the code of the recorded one, where a person may have given that."""
+        """Converts the recorded value for the code, where a person may have supplied it."""
 
 
 class Call(InsideStep):
     """One call of a step, its identity fixed. While its body runs, it is the scope there.
 
-    An attempt may be in the log before its result (`take`): always for `once` and for retries, and for
-    whatever takes long. Otherwise it goes there as a part of the result. Whichever append goes first records
+    An attempt may be in the log before its result (`take`): always for `once` steps and for retries, and if
+    the body takes long. Otherwise it is recorded as a part of the result. Whichever append goes first records
     the attempt.
     """
 
@@ -161,16 +161,17 @@ class Call(InsideStep):
         self.overdue: Any = None
         """The thread of an attempt that took too long and has not returned yet."""
         self.guard: Guard | None = None
-        """Of a `workspace` step under way: what keeps its files."""
+        """The guard of the files of a `workspace` step that is running."""
         self.output: OutputBuffer | None = None
-        """Of a body that has printed something."""
+        """The output of the body; None until it prints something."""
         self.output_closed = False
         """Whether its body has ended: what is printed after that is not kept."""
         self.meter: Meter | None = None
-        """Of a call whose body has measured something."""
+        """The measures of the body; None until it measures something."""
 
     def begin(self) -> None:
-        """The flusher watches it already: a look at the files that begins now does not miss it."""
+        """Begin an attempt. The flusher watches it already, so a scan of the files that begins now sees
+        it."""
         engine = self.execution.engine
         if engine.options.capture_output:
             step_output.wrap()
@@ -191,8 +192,8 @@ class Call(InsideStep):
             raise self.execution.interrupt(f"no thread for its steps: {error}") from None
 
     def end(self) -> None:
-        """The body has ended: the flusher need not write its beginning any more, and what it printed goes
-        into the log, in front of the outcome."""
+        """The body has ended: the flusher no longer writes its beginning, and its output is written to the
+        log, before the outcome."""
         self.execution.engine.flusher.unwatch(self)
         self.output_closed = True
         if self.output is not None:
@@ -203,8 +204,8 @@ class Call(InsideStep):
         return self.spec.in_root
 
     def take(self) -> Sequence[NewEvent]:
-        """The events that say that the attempt began, nothing if that is said. The caller holds
-        `execution.taking`."""
+        """The events that record the beginning of the attempt; none if it is recorded already. The caller
+        holds `execution.taking`."""
         if self.taken:
             return ()
         self.taken = True
@@ -218,7 +219,7 @@ class Call(InsideStep):
         )  # fmt: skip
 
     def flush(self, done: Callable[[Append], None]) -> None:
-        """Record that it began, unless the log has that. Does not wait for the disk."""
+        """Record the beginning of the attempt, unless the log has it. Does not wait for the disk."""
         run = self.execution
         with run.taking:
             events = self.take() if run.state.owner else ()
@@ -230,7 +231,8 @@ class Call(InsideStep):
         return () if self.meter is None else self.meter.take()
 
     def flush_measured(self) -> None:
-        """Write that by itself: the run stops, or nothing is recorded of this body."""
+        """Write the measures without an outcome: the run stops, or the outcome of this body is not
+        recorded."""
         if self.meter is not None:
             self.meter.flush()
 
@@ -245,7 +247,7 @@ class Call(InsideStep):
         return self if self.spec.signature is None else self.spec.signature.own(self.args, self.kwargs)
 
     def warn_of_changes(self) -> None:
-        """Nothing that it has can be changed."""
+        """Do nothing: none of the arguments can be changed."""
 
     def older_digests(self) -> Iterable[str]:
         """Those that this call may have had before, see `arguments`."""
@@ -282,7 +284,7 @@ class Call(InsideStep):
         return BadInput(f"step {self.key} is called twice at once: give each call a key of its own")
 
     def is_straight(self) -> bool:
-        """Whether nothing stands between this new call and its body, and only a commit behind it."""
+        """Whether this new call needs nothing before its body, and only one commit after it."""
         return self.ordinal > 0 and self.spec.straight and not self.deadline
 
 
@@ -295,8 +297,8 @@ class Outcome(NamedTuple):
 
 
 class Pause(NamedTuple):
-    """Wait until this wall time, but no longer than so long: the clock may be set back meanwhile. None: so
-    long, by real time."""
+    """Wait until the wall time `until_us`, but at most `most_s` seconds, because the clock may be set back
+    meanwhile. If `until_us` is None, wait `most_s` seconds."""
 
     until_us: int | None
     most_s: float
@@ -310,7 +312,7 @@ class Body(NamedTuple):
 
 
 class InStore(NamedTuple):
-    """Do what waits for the disk, beside the event loop if there is one. The answer is its outcome."""
+    """Do work that waits for the disk, outside the event loop if there is one. The answer is its outcome."""
 
     work: Callable[[], Any]
 

@@ -1,4 +1,4 @@
-"""The clock of a run's own code: what `loop.time()` says to it.
+"""The clock of a run's own code, which `loop.time()` returns there.
 
 It stands still between two deliveries. What the code does there must not depend on how fast the machine is,
 and `asyncio.timeout` compares two readings. It never goes back: a timer that is delivered from the history

@@ -1,6 +1,6 @@
 """Timers of a run's own code: `asyncio.sleep`, `asyncio.timeout`, `wait_for`, `loop.call_later`.
 
-A timer is an outcome: that it fired is recorded, with the run's next append, and it is delivered in its place
+A timer is an outcome: its firing is recorded with the run's next append, and it is delivered in its place
 among the others. A replay delivers it from the history, without waiting.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class CodeTimer(Turn):
-    """To deliver it is to call its callback."""
+    """Delivering it calls its callback."""
 
     __slots__ = ("_args", "_callback", "_context", "_delivery", "_number", "_scope", "handle", "when")
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from holdfast.store.port import Append
 
 OUTPUT_LIMIT = 16 << 20
-"""So many bytes of a command's output are kept if the caller does not say otherwise."""
+"""The default limit of a command's output, in bytes."""
 _TAIL = 64 * 1024
 _LINE_MAX = 64 * 1024
 
@@ -64,7 +64,7 @@ class CommandOutput:
             run.engine.on_output(run.id, self._call.key, source, text)
 
     def flush(self) -> None:
-        """Write to the log what waits there for more to come."""
+        """Write the buffered output to the log."""
         self._buffer.flush()
 
     def close(self) -> None:
@@ -88,7 +88,7 @@ class OutputLimit:
         self._write = write
         self._head_left = limit - min(_TAIL, limit // 2)
         self._free = limit
-        """Of the limit, after what was passed on."""
+        """The bytes that are left of the limit."""
         self._tail: deque[tuple[str, bytes]] = deque()
         self._tail_size = 0
         self._left_out = 0
@@ -118,7 +118,7 @@ class OutputLimit:
             source, data = self._tail.popleft()
             if not self._left_out:
                 of = f"the output limit of {amount(self._limit)}"
-                self._say(source, f"{of} is reached; of what follows only the end is kept")
+                self._say(source, f"{of} is reached; only the end of the rest is kept")
             over = min(self._tail_size - self._free, len(data))
             while over < len(data) and _continues(data[over]):
                 over += 1
@@ -134,7 +134,7 @@ class OutputLimit:
             self._write(source, data.decode())
 
     def _say(self, source: str, text: str) -> None:
-        """A line of its own; it does not count for the limit."""
+        """Write a line of its own, which does not count towards the limit."""
         self._write(source, f"{'' if self._ends_line else chr(10)}[holdfast: {text}]\n")
         self._ends_line = True
 
@@ -186,7 +186,8 @@ class Lines:
 
 
 def _in_context(call: Call, on_line: OnLine) -> OnLine:
-    """In the context of the body: `emit` and `measure` know the step. An error says where it comes from."""
+    """Call `on_line` in the context of the body, so that `emit` and `measure` know the step. An error gets a
+    note with its origin."""
     context = copy_context()
 
     def pass_on(line: str) -> object:
@@ -200,6 +201,6 @@ def _in_context(call: Call, on_line: OnLine) -> OnLine:
 
 
 def _append(run: Execution, entry: Append) -> None:
-    """A command that writes faster than the store waits for it; nothing waits for the disk."""
+    """Wait for the store, so that a command cannot write faster than it; not for the disk."""
     run.engine.store.append(entry)
     run.engine.tell(entry)

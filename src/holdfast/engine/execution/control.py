@@ -1,8 +1,8 @@
-"""Control signals: what stops a run from inside, whatever its code catches.
+"""Control signals, which stop a run from inside even if its code catches exceptions.
 
 They derive from BaseException, so that an agent's `except Exception` cannot swallow them, and they
-are sticky: once a run has one, every later step call in it raises it again. `error` is what
-`result()` raises; `commands` is what the log will say of it.
+are sticky: once a run has one, every later step call in it raises it again. `result()` raises `error`;
+`commands` are recorded in the log.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ class Control(BaseException):
         return self.rank > other.rank
 
     def remember(self, other: Control) -> None:
-        """Both stop the run: which of its steps may or may not have happened is recorded in any case."""
+        """Merge another signal that also stops the run: its steps in doubt are recorded in any case."""
         doubts = [one for one in other.commands if isinstance(one, DoubtStep)]
         self.commands = (*doubts, *self.commands)
         self.tell_of(other.error)
 
     def tell_of(self, other: HoldfastError) -> None:
-        """Tell of a store that failed, as the cause of this: a child run may have lost an append while its
-        parent was being paused, and the pause is what the caller gets."""
+        """Attach a failure of the store as the cause of this error: a child run may have lost an append while
+        its parent was being paused, and the caller gets the pause."""
         failed = other if isinstance(other, StoreError) else other.__cause__
         if isinstance(failed, StoreError) and failed is not self.error and self.error.__cause__ is None:
             self.error.__cause__ = failed

@@ -36,7 +36,7 @@ def attempt(work: Work) -> Outcome:
 
 
 def run_all(works: Sequence[Work], limit: int, run: Execution | None = None) -> list[Outcome]:
-    """The outcomes, in the order of the works."""
+    """Run the works side by side; returns the outcomes in the order of the works."""
     return Crew(works, limit, run).run() if works else []
 
 
@@ -59,8 +59,8 @@ def run_in_turns(run: Execution, works: Sequence[Work], limit: int) -> list[Outc
 
 
 class Crew:
-    """Knows which works are under way: an executor that was interrupted while it started a thread does
-    not."""
+    """The threads of one `parallel`. It knows which works are running even if it was interrupted while it
+    started a thread; an executor does not."""
 
     def __init__(self, works: Sequence[Work], limit: int, run: Execution | None) -> None:
         self._works = works
@@ -99,8 +99,8 @@ class Crew:
         return self._outcomes
 
     def _stop(self, error: BaseException) -> None:
-        """Ctrl-C: what runs ends, what has not begun does not begin. A second Ctrl-C does not wait for what
-        runs: its threads are left behind, and the run is not released before they have ended."""
+        """Stop after Ctrl-C: wait for the running works, and begin no others. A second Ctrl-C does not wait
+        for the running works; the run is released when their threads have ended."""
         try:
             if self._run is not None:
                 self._run.interrupted(error)
@@ -117,7 +117,7 @@ class Crew:
             raise
 
     def wait_idle(self) -> None:
-        """Wait for what has begun. It looks again and again: a wait without an end may sleep through
+        """Wait until the running works have ended. It polls, because a wait without a timeout may miss
         Ctrl-C."""
         while self._is_busy():
             time.sleep(_STOP_LOOK_S)
@@ -137,7 +137,8 @@ class Crew:
                 self._begin_thread(number)
 
     def _begin_thread(self, number: int) -> None:
-        """A daemon: an interpreter that ends does not wait for threads that a second Ctrl-C left behind."""
+        """Start a daemon thread: at its exit, the interpreter does not wait for threads that a second Ctrl-C
+        has left running."""
         serve = partial(attempt, partial(self._serve, number))
         thread = threading.Thread(target=serve, name=f"holdfast-parallel_{number}", daemon=True)
         thread.start()
@@ -176,7 +177,7 @@ class Crew:
         return attempt(self._works[number])
 
     def _end_one(self) -> int | None:
-        """A work has ended; returns the one that this thread does next."""
+        """Called when a work has ended; returns the number of this thread's next work."""
         with self._changed:
             self._left -= 1
             last = not self._left
@@ -198,9 +199,9 @@ class Crew:
         self._all_ended.release()
 
     def _wait(self) -> None:
-        """Wait until all have ended, but never for long: a signal wakes neither a main thread that just
-        goes to sleep nor one that sleeps while another thread takes it, and Ctrl-C would be served only
-        after the last work."""
+        """Wait until all have ended, with a short timeout: a signal wakes neither a main thread that is about
+        to sleep nor one that sleeps while another thread receives it, and Ctrl-C would be handled only after
+        the last work."""
         while not self._all_ended.acquire(timeout=_LOOK_EVERY_S):
             self._look()
 
@@ -209,7 +210,8 @@ class Crew:
 
 
 class TurnCrew(Crew):
-    """Of branches that take turns. A branch begins, in the order of the items, when it has the turn."""
+    """The threads of branches that take turns. Branches begin in the order of the items, each when it has
+    the turn."""
 
     def __init__(self, works: Sequence[Work], limit: int, run: Execution, threads: ThreadDelivery) -> None:
         super().__init__(works, limit, run)

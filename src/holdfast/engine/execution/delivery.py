@@ -8,7 +8,7 @@ replay, which takes the order from the log, is the same execution.
     replay   recorded ─────────▶ asked for, first in line, code at rest ────▶ delivered
 
 No call without a recorded outcome does anything before the whole history is delivered (the barrier). If the
-code is at rest and has not asked for the next recorded outcome, it takes another way than before: that is a
+code is at rest and has not asked for the next recorded outcome, it behaves differently than before: that is a
 divergence, reported before anything has run.
 
 This module has the rules. `task_delivery` and `thread_delivery` know when the code of their colour is at
@@ -111,14 +111,14 @@ class Delivery:
     # What the code does
 
     def visit(self, step: StepState) -> None:
-        """The code makes a call that the history has."""
+        """Note that the code makes a recorded call."""
         self.unvisited.pop(step.key, None)
         if self._twins:
             self._twins.get((step.name, step.digest), {}).pop(step.key, None)
         self.progress += 1
 
     def ask(self, turn: Turn) -> None:
-        """The code waits for a recorded outcome."""
+        """Note that the code waits for a recorded outcome."""
         self._asked[turn.key] = turn
         place = self._places.get(turn.key)
         if place is not None:
@@ -129,18 +129,19 @@ class Delivery:
         return key in self._pending
 
     def is_recorded(self, key: str) -> bool:
-        """The same, or it was delivered where no order is reliable."""
+        """Whether the outcome under this key is still to be delivered, or has no reliable order."""
         return key in self._pending or key in self._places
 
     def is_next(self, key: str) -> bool:
         return self._head() == key
 
     def place(self, turn: Turn) -> None:
-        """The outcome has its place in the log: under the lock of the run's state."""
+        """Give the outcome its place in the order of the log. The caller holds the lock of the run's
+        state."""
         self._placed.append(turn)
 
     def withdraw(self, turn: Turn) -> None:
-        """Its append was refused or lost."""
+        """Remove a turn whose append was refused or lost, and wake its waiter."""
         turn.lost = True
         if turn in self._placed:
             self._placed.remove(turn)
@@ -149,7 +150,7 @@ class Delivery:
     # What comes next
 
     def take(self, key: str) -> None:
-        """The recorded outcome is delivered."""
+        """Note that the recorded outcome is delivered."""
         self._pending.discard(key)
         self._asked.pop(key, None)
         self.progress += 1
@@ -171,8 +172,8 @@ class Delivery:
         return self._fired_at.get(key, 0) if step is None else step.ended_at
 
     def next(self, *, at_rest: bool) -> Turn | None:
-        """The outcome to deliver now. None if there is none yet; a replay that cannot continue has diverged
-        then, or is watched. Code that is not `at_rest` gets what it waits for, and is not judged."""
+        """The outcome to deliver now; None if there is none yet. A replay that cannot continue then diverges,
+        or is watched. Code that is not `at_rest` gets the outcome that it waits for, and does not diverge."""
         while self.replaying:
             key = self._head()
             turn = self._asked.get(key)
@@ -227,17 +228,18 @@ class Delivery:
     # What the code has not asked for
 
     def _miss(self, key: str, at_rest: bool) -> bool:
-        """The code has not asked for the outcome `key`, or, if that is empty, not made a call that had begun.
-        Whether to look again at once."""
+        """Handle an outcome `key` that the code has not asked for or, if `key` is empty, a recorded call that
+        it has not made. Returns whether to look again at once."""
         if at_rest and any(limit.stretch() for limit in self.limits):
-            return False  # a branch begins: it may be the one
+            return False  # a branch begins: it may ask for the outcome
         if not at_rest or not self._is_certain():
             self._watch()
             return False
         return self._give_up(key)
 
     def _give_up(self, key: str) -> bool:
-        """Nothing will make the code ask for it. Whether to look again."""
+        """The code will never ask for this outcome: drop it if it is empty, else diverge. Returns whether to
+        look again."""
         if key and self._is_empty(key):
             self._pending.discard(key)
             return True
@@ -245,8 +247,8 @@ class Delivery:
         return False
 
     def _is_empty(self, key: str) -> bool:
-        """A timer, or a wait that was given up: nothing was done and nothing came of it. Code that polls may
-        come to it more or less often."""
+        """Whether the outcome had no effect: a timer, or a wait that was given up. Code that polls may ask
+        for it more or less often."""
         step = self.run.state.steps.get(key)
         return step is None or step.status == "abandoned"
 
@@ -262,9 +264,9 @@ class Delivery:
         return ""
 
     def had_been_here(self, counters: Counters) -> bool:
-        """Whether the code came past this place before the last crash: the replay is the same execution, so
-        it did if a call is recorded that it has not made yet. Where the order is not reliable, a call of this
-        scope or its branches says so."""
+        """Whether the code passed this place before the last crash. The replay is the same execution, so it
+        did if a recorded call has not been made yet. Where the order is not reliable, only calls of this
+        scope and its branches count."""
         if not self.replaying:
             return False
         if self.unvisited:

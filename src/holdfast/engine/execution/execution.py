@@ -1,8 +1,8 @@
-"""A run being executed by this process: its state, and the way its events go to the store.
+"""A run that this process executes: its state, and how its events are written to the store.
 
-Invariant: the state in memory is never behind what was acknowledged, and no caller learns of
-anything that is not. Only the owner's process has an execution, and its epoch fences it off from
-the day another owner takes the run.
+Invariant: the state in memory is never behind what was acknowledged, and callers see only what was
+acknowledged. Only the owner's process has an execution. When another owner takes the run, the store refuses
+the epoch of this one.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ _LONGEST_ERROR = 300
 
 
 class Birth:
-    """The first events of a run that is not known outside before its result (`run()` without an id). Like a
-    step's beginning, they go to the log with the first thing that is recorded, or by themselves when
-    that takes long: one commit less for each run."""
+    """The first events of a run that is not known outside before its result (`run()` without an id). Like the
+    beginning of a step, they are written with the run's first append, or alone if that takes long. This saves
+    one commit per run."""
 
     __slots__ = ("append", "execution", "since", "taken")
 
@@ -147,7 +147,7 @@ class Execution:
         self.unawaited = Unawaited()
         self.steps_begun = 0
         self.task_number = 0
-        """Of the last task that the code of an async run has made."""
+        """The number of the last task that the code of an async run has created."""
         self.begun = object()
         """Another one with each body that begins and may change files."""
         self.looked_after: object = self.begun
@@ -159,7 +159,7 @@ class Execution:
         self.introduced = False
         """Whether the follower has passed on what was written before it was live."""
         self.over = False
-        """The function has ended: no step begins any more, what is under way is let end."""
+        """The function has ended: no step begins any more, and running ones finish."""
         self.all_ended: Waiter | None = None
         self.tasks_delivery: TaskDelivery | None = None
         self.threads_delivery: ThreadDelivery | None = None
@@ -169,11 +169,11 @@ class Execution:
         self._keys_made: set[str] = set()
         """Keys of the user's choice under which this execution has made a call."""
         self.lock = threading.Lock()
-        """Of the state."""
+        """Guards the state."""
         self._fate = Fate()
         self.taking = threading.Lock()
-        """Held while an intent is taken, and until it is queued if it goes alone: what says how the step
-        ended is always queued after it."""
+        """Held while an intent is taken, and until it is queued if it is written alone, so that the outcome
+        of the step is always queued after it."""
         self._riding: list[NewEvent] = []
         """Recorded values and ended sleeps: they wait for the next append of this run."""
         self._last_fired: e.TimerFired | None = None
@@ -186,7 +186,7 @@ class Execution:
 
     @property
     def waiting(self) -> Waiting:
-        """Who waits in this run."""
+        """The waits of this run's branches."""
         if self._waiting is None:
             with self.lock:
                 if self._waiting is None:
@@ -225,8 +225,8 @@ class Execution:
         return events
 
     def note(self, command: c.Command, turn: Turn | None = None) -> None:
-        """Record without an append of its own: it rides with the next one, of whatever step. If it is an
-        outcome, `turn` has its place from here on."""
+        """Record without an append: the events are written with the next append of the run. For an outcome,
+        `turn` gets its place in the order here."""
         at = self.engine.clock.now_us()
         with self.lock:
             for event in self._record(command, at):
@@ -235,7 +235,8 @@ class Execution:
                 self.delivery.place(turn)
 
     def _ride(self, event: e.Event, at: int) -> None:
-        """Timers that fire one after the other, those of code that polls, are one event."""
+        """Queue an event for the next append. Consecutive timers of a scope, as of code that polls, are one
+        event."""
         before, self._last_fired = self._last_fired, None
         if type(event) is e.TimerFired:
             self._last_fired = event
@@ -253,7 +254,7 @@ class Execution:
         blobs: Sequence[tuple[str, bytes]] = (),
         ends: str = "",
     ) -> Append:
-        """The append of what these commands bring about now, after what was recorded before."""
+        """An `Append` of the events of these commands, after the events `before`. The caller submits it."""
         at = self.engine.clock.now_us()
         events = [*before, *(event for command in commands for event in self.record(command, at))]
         return self.append(events, durable=durable, blobs=blobs, ends=ends)
@@ -267,7 +268,8 @@ class Execution:
         ends: str = "",
         turn: Turn | None = None,
     ) -> Append:
-        """`ends` is the call whose outcome it records, `turn` the one that waits for it."""
+        """An `Append` of these events, which the caller submits. `ends` is the call whose outcome it records,
+        `turn` the turn that waits for it."""
         if ends and turn is None and (self.threads_delivery is None or self.threads_delivery.crews):
             turn = self.delivery.turn(ends)
         kind = Append if turn is None else OutcomeAppend
@@ -294,11 +296,11 @@ class Execution:
         *,
         obey: bool = False,
     ) -> None:
-        """Do what `make` says in the store's own transaction, after the inbox has taken in what others wrote
-        before: a gate and what comes to it, for one, must not miss each other. Waits for the disk.
+        """Execute the commands that `make` returns in a transaction of the store, after the inbox has read
+        what others wrote before. So a gate and its decision cannot miss each other. Waits for the disk.
 
-        Requests in the inbox are obeyed when they are on the disk; with `obey`, for a run whose code does
-        nothing any more, at once: `make` sees what stops the run."""
+        Requests in the inbox are obeyed when they are on the disk; with `obey`, for a run whose code no
+        longer runs, at once, so that `make` sees what stops the run."""
         store, inbox = self.engine.store, self.inbox
         written: list[NewEvent] = []
         doubts: set[str] = set()
@@ -313,7 +315,7 @@ class Execution:
             if self.control is not None and self.control.silent:
                 raise self.control.error
             commands = make()
-            at = self.engine.clock.now_us()  # not before the moment that `make` went by
+            at = self.engine.clock.now_us()  # not before the time that `make` used
             with self.lock:
                 written[:] = [
                     new_event(event, at)
@@ -343,9 +345,9 @@ class Execution:
         self.engine.tell(told)
 
     def release_parked(self, parked: Parked, saved: Sequence[c.Command] = ()) -> Control:
-        """Release a parked run; if one of its waits has ended meanwhile, as one that is ready to continue.
-        Returns what stopped it: a pause that came until now is carried out instead. A cancel is left to the
-        caller: if that dies before it, the next owner finds the request."""
+        """Release a parked run, as ready to continue if one of its waits has ended meanwhile. Returns the
+        signal that stopped it: a pause that was requested meanwhile takes effect instead. A cancel is left to
+        the caller; if the process dies before it, the next owner finds the request."""
         stopped: Control | None = None
 
         def release() -> Sequence[c.Command]:
@@ -365,7 +367,8 @@ class Execution:
         return stopped or parked
 
     def forget_lost(self) -> BaseException | None:
-        """Why an append was lost, if one was. Then only a release may follow: it builds on nothing."""
+        """The error of a lost append, if there is one; clears it. Only a release may follow, because it
+        depends on no earlier event."""
         error = self._fate.error
         if error is not None:
             self._fate = Fate()
@@ -373,7 +376,7 @@ class Execution:
         return error
 
     def forget_birth(self) -> None:
-        """The run has ended, and nothing of it is to be recorded."""
+        """Drop the first events of the run: an append has them now, or the run has ended unrecorded."""
         birth = self.birth
         if birth is not None:
             self.engine.flusher.unwatch(birth)
@@ -381,7 +384,8 @@ class Execution:
             self.birth = None
 
     def seal(self, append: Append) -> None:
-        """Under the queue's lock: everything noted before goes first."""
+        """Put the noted events, and the first events of the run, before those of the append. Called under the
+        queue's lock."""
         outcome = type(append) is OutcomeAppend
         if self._riding or outcome:
             with self.lock:
@@ -416,8 +420,8 @@ class Execution:
         return self._read("what it was started with", self.state.args, self.state.args_blob)
 
     def _read(self, what: str, inline: msgspec.Raw, blob: str, step: str = "") -> Any:
-        """A value that is damaged, or of a class that is gone, is for a person to look at. A store that
-        cannot be read just now is not: the run is let go as it is."""
+        """Read a value. If it is damaged, or its class is gone, the run needs attention. If the store cannot
+        be read now, the run is released as it is."""
         try:
             return self.engine.load_value(inline, blob)
         except HoldfastError as error:
@@ -491,8 +495,8 @@ class Execution:
         self.diverge(sides.recorded, sides.called, past.key)
 
     def _refuse_unordered(self, past: StepState) -> None:
-        """Branches of `asyncio.as_completed` had numbers by chance once: a result that is not told apart by
-        its arguments may be another branch's."""
+        """Older versions numbered the branches of `asyncio.as_completed` by chance: a result that its
+        arguments do not distinguish may belong to another branch."""
         if past.version > self.state.loose:
             return
         branch = next((path for path in self.unordered if past.key.startswith(path)), "")
@@ -507,19 +511,19 @@ class Execution:
                 )
 
     def refuse_after_end(self, key: str) -> None:
-        """The function has ended, and a task that it left behind calls this, or still waits for it."""
+        """Stop a task that calls this, or still waits for it, after the function of the run has ended."""
         if self.over:
             why = f"its function has ended, and {key} is called by a task it left behind"
             raise Control(RunInterrupted(self.id, why), silent=True)
 
     def refuse_twin(self, key: str, name: str, digest: str) -> None:
-        """A new call that is the same as a recorded one which the code has not made: that one was renamed."""
+        """Diverge if a new call equals a recorded one that the code has not made: the step was renamed."""
         twin = self.delivery.twin(name, digest)
         if twin:
             self.diverge(f"{twin}, with the same arguments", f"{key} instead", twin)
 
     def reach(self, key: str) -> None:
-        """A call that the history has no outcome of is about to do something."""
+        """Called before a call without a recorded outcome does anything."""
 
     async def give_up_again(self, key: str) -> NoReturn:
         """The code gave up this wait when it was executed before: wait until it does so again."""
@@ -538,7 +542,8 @@ class Execution:
             raise cancel
 
     def deliver_gate(self, key: str, turn: Turn | None = None) -> bool:
-        """Record that the code receives what others wrote, unless the log has that. Whether it was new."""
+        """Record that the code receives the outcome of a gate, unless the log has that; returns whether it
+        was new."""
         step = self.state.steps[key]
         if step.delivered or step.kind not in GATES:
             return False
@@ -562,7 +567,7 @@ class Execution:
         return old[0] if old else key
 
     def refuse_given_up(self, key: str) -> None:
-        """Code that no longer runs in tasks cannot give up a wait."""
+        """Diverge if the wait was given up: code that no longer runs in tasks cannot do that."""
         if self.state.steps[key].status == "abandoned":
             self.diverge(f"{key}, which was given up", f"{key} in a workflow that waits for it", key)
 
@@ -577,8 +582,8 @@ class Execution:
             self.check_history_left()
 
     def check_history_left(self, error: BaseException | None = None) -> None:
-        """The function has ended, with this error maybe: it must have asked for all that is recorded. What is
-        wrong with the machine or its settings only stops the run: it goes on once that is mended."""
+        """The function has ended, perhaps with this error: it must have asked for all that is recorded. An
+        error of the machine or its settings only stops the run, which can be resumed once that is fixed."""
         key = self.delivery.left() if self.delivery.replaying else ""
         if not key:
             return
@@ -600,7 +605,7 @@ class Execution:
         raise self.control or error
 
     def _forget_noted(self) -> None:
-        """Drop the notes of code that does not follow the history: they are not the run's."""
+        """Drop the noted events of code that has diverged from the history."""
         with self.lock:
             self._riding, self._last_fired = [], None
 
@@ -617,7 +622,7 @@ class Execution:
         return True
 
     def stop_with(self, parent: Control) -> None:
-        """Its parent run stops: what takes that away, cancels or interrupts it, does the same to this one."""
+        """Stop because the parent run stops: cancel or interrupt this run as the parent was."""
         if isinstance(parent.error, RunCancelled):
             self.cancel(parent.error.reason, "")
         elif parent.at_once or isinstance(parent.error, RunInterrupted):
@@ -667,8 +672,8 @@ class Execution:
             task.exception()
 
     def lose(self, error: BaseException) -> Control:
-        """An append was refused or failed: nothing may be built on it. Returns the signal that says so, also
-        when something else that stops the run says more."""
+        """Stop the run because an append was refused or failed: nothing may be built on it. Returns the
+        signal of this error, even if another one that stops the run outranks it."""
         if isinstance(error, HoldfastError):
             silent = isinstance(error, OwnershipLost) or not isinstance(error, StoreError)
             lost = Control(error, silent=silent)
@@ -681,21 +686,21 @@ class Execution:
         return self.stop(Control(RunInterrupted(self.id, why)))
 
     def leave_behind(self, crew: Crew, by: BaseException) -> None:
-        """A second Ctrl-C came while these threads ran to their ends."""
+        """Stop without waiting for these threads, because of a second Ctrl-C."""
         self.left_behind.append(crew)
         self.left_by = by
         self.interrupted(by)
 
     def interrupted(self, by: BaseException) -> Control:
-        """Ctrl-C, `sys.exit` or a cancel came through this run."""
+        """Stop the run because Ctrl-C, `sys.exit` or a cancel was raised in it."""
         error = RunInterrupted(self.id, f"it was interrupted ({type(by).__name__})")
         error.__cause__ = by
         return self.stop(Control(error))
 
 
 def _is_due(step: StepState, now: int) -> bool:
-    """A gate or a sleep whose time is over, although no branch of the run has come to it again. Left open, it
-    would make the run ready as soon as it is released, over and over."""
+    """Whether the time of a gate or a sleep is over although no branch has reached it in this execution. If
+    it stayed open, the run would be ready again each time it is released."""
     return step.status in PARKED and 0 < step.due_at <= now
 
 

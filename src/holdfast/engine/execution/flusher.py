@@ -1,9 +1,9 @@
-"""Beginnings of what takes long: written to the log while it runs.
+"""Writes the beginnings of steps and runs that take long to the log while they run.
 
-A fast step's beginning is a part of its result, a run's may ride with its first step. What continues for
-more than a few milliseconds is committed by this thread, without waiting for the disk: after a crash,
-the log says what was running. When runs continue for longer than a moment, it wakes the follower, which
-passes on what others write to them.
+The beginning of a fast step is a part of its result; that of a run may be written with its first step. If a
+step or run takes more than a few milliseconds, this thread commits its beginning without waiting for the
+disk, so that after a crash the log shows what was running. If runs take longer, it wakes the follower, which
+delivers messages of other processes to them.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ class Flusher:
                 idle = ticks = 0
 
     def _rest(self) -> None:
-        """Sleep until a step begins, the follower is missed, or this is closed; what comes between these
-        lines is seen by the second."""
+        """Sleep until a step begins, the follower is missing, or this is closed. A step that begins meanwhile
+        is seen by the check after `_ticking` is cleared."""
         self._wake.clear()
         self._ticking = False
         if self._watched or self._engine.follower.is_missing:
@@ -132,7 +132,7 @@ class Flusher:
     def _flush(self, one: Beginning) -> None:
         try:
             one.flush(self.outcome_for(one.execution))
-        except Exception as error:  # what cannot be written of one run is no reason to leave the others
+        except Exception as error:  # a failed write for one run must not affect the others
             one.execution.lose(error)
 
     def outcome_for(self, run: Execution) -> Callable[[Append], None]:
@@ -149,7 +149,8 @@ class Flusher:
 
 
 class _Outcome:
-    """Called in the thread that commits: it must not wait for anything, a program's callback least."""
+    """Called in the committing thread: it must not wait for anything, least of all for a callback of the
+    program."""
 
     __slots__ = ("_engine", "_run")
 

@@ -1,8 +1,8 @@
 """Messages of others for a run that this process executes: decisions, signals, requests, a new owner.
 
-The follower reads it in the log. A transaction of the run's own (`Execution.transact`) sees it earlier, maybe
-in the same commit: its state must know of it there, or a gate and what comes to it would miss each other. But
-it has not happened before that commit is on the disk. Until then no gate counts as decided, and nothing is
+The follower reads them from the log. A transaction of the run (`Execution.transact`) reads them earlier,
+perhaps in the same commit: the state must include them there, or a gate and its decision would miss each
+other. They take effect when that commit is on the disk. Until then no gate counts as decided, and nothing is
 stopped.
 """
 
@@ -28,12 +28,14 @@ class Inbox:
     def __init__(self, run: Execution) -> None:
         self._run = run
         self._unsure: set[str] = set()
-        """Gates that are decided by what a transaction has heard or written that is not acknowledged yet."""
+        """Gates that are decided by events of a transaction, read or written, that is not acknowledged
+        yet."""
         self.on_heard: list[Callable[[], None]] = []
         """Called when there is something new that the run may wait for, from any thread."""
 
     def hear(self, recorded: Sequence[Recorded]) -> None:
-        """Take in what is in the log. What was heard before, and what is the run's own, changes nothing."""
+        """Process messages from the log. Those that were processed before, and the run's own events, change
+        nothing."""
         self.obey(self.take_in(recorded, sure=True))
         self.wake()
 
@@ -43,7 +45,7 @@ class Inbox:
             wake()
 
     def take_in(self, recorded: Sequence[Recorded], *, sure: bool) -> list[e.Event]:
-        """Fold what comes to the run's gates into its state; gives the rest, which is for `obey`."""
+        """Fold decisions and signals into the run's state; returns the other messages, for `obey`."""
         requests: list[e.Event] = []
         run = self._run
         with run.lock:
@@ -87,14 +89,14 @@ class Inbox:
             return [*(gate.key for gate in self._run.state.open_gates()), *self._unsure]
 
     def doubt(self, events: Iterable[e.Event]) -> None:
-        """The run decides gates itself by these, which go to its state next, and to the disk later."""
+        """Mark the gates that these events of the run decide: they are folded next, and on the disk later."""
         self._unsure.update(event.key for event in events if type(event) is e.GateDecided)
 
     def doubts(self) -> set[str]:
         return set(self._unsure)
 
     def settle(self, doubts: set[str]) -> None:
-        """A transaction is on the disk, and so is what was in doubt when it was decided."""
+        """A transaction is on the disk: the gates that were in doubt when it was decided no longer are."""
         if doubts:
             self._unsure.difference_update(doubts)
             self.wake()

@@ -1,4 +1,4 @@
-"""Word from the store's thread for the tasks of one event loop."""
+"""Acknowledgements of the store's thread for the tasks of one event loop."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast.engine.execution.task_delivery import TaskDelivery, TaskTurn
 
 
 class Mailbox:
-    """Brings word from the store's thread into one event loop."""
+    """Passes acknowledgements from the store's thread to one event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -63,7 +63,7 @@ class Waiter:
             self._future.set_result(None)
 
     async def wait(self) -> asyncio.CancelledError | None:
-        """Return when it is done, with the cancel that came meanwhile, if one did."""
+        """Return when it is done; the value is the cancel that was raised meanwhile, if there was one."""
         cancelled = None
         while not self._done:
             self._future = self._loop.create_future()

@@ -1,8 +1,8 @@
 """Measures of the attempts of a step, on their way into the log.
 
-It is written with the outcome of the attempt, in the same commit. What a running attempt has used for
-half a second is written by the flusher as an event of its own, without waiting for the disk: if the process
-is killed, the log has it. The same event is written when a run stops in the middle of a body.
+They are written with the outcome of the attempt, in the same commit. Measures of a running attempt that are
+half a second old are written by the flusher as an event of their own, without waiting for the disk, so that
+the log has them if the process is killed. The same event is written when a run stops in the middle of a body.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _AGE_S = 0.5
 
 
 class Meter:
-    """Of one call of a step. Thread-safe."""
+    """The measures of one call of a step. Thread-safe."""
 
     def __init__(self, call: Call) -> None:
         self._call = call
@@ -53,15 +53,15 @@ class Meter:
         return [c.MeasureStep(self._call.key, attempt, sums) for attempt, sums in waiting.items()]
 
     def tick(self) -> None:
-        """Write what has waited for long."""
+        """Write the measures if they have waited for half a second."""
         if self._waiting and self._clock.monotonic() - self._since >= _AGE_S:
             try:
                 self.flush()
-            except Exception as error:  # what cannot be written of one run is no reason to leave the others
+            except Exception as error:  # a failed write for one run must not affect the others
                 self._call.execution.lose(error)
 
     def flush(self) -> None:
-        """Write what there is by itself, without waiting for the disk."""
+        """Write the measures as an event of their own, without waiting for the disk."""
         run = self._call.execution
         with run.taking:
             if not run.state.owner:

@@ -57,13 +57,13 @@ def say_stopping() -> None:
     with suppress(Exception), step_output.unkept():  # the main thread may be in a step's body
         if sys.stderr is not None:
             after_echo = "\n" if sys.stderr.isatty() else ""  # the terminal shows ^C
-            text = "Ctrl-C: stopping at the next step boundary; again stops at once"
+            text = "Ctrl-C: stopping at the next step boundary; a second one stops at once"
             sys.stderr.write(f"{after_echo}{text}\n")
             sys.stderr.flush()
 
 
 def note_recorded(error: BaseException, run_id: str, age_s: float) -> None:
-    """Note on an error that was read from the log that nothing was executed, and which command does that."""
+    """Add a note to an error that was read from the log: it is a recorded one, and which command resumes."""
     with suppress(Exception):  # a class may refuse attributes: its error is raised without the note
         error.add_note(
             f"run {run_id} failed {_ago(age_s)}: this is its recorded error; "

@@ -19,12 +19,12 @@ _PIECE = 16 * 1024
 _AGE_S = 0.5
 """Text of this size or age is written."""
 _MOST = 1024 * 1024
-"""So many characters of an attempt's output are kept where it is redacted here."""
-_CUT = "\n[holdfast: what it printed after this is not kept]\n"
+"""At most this many characters of an attempt's output are kept, if it is redacted here."""
+_CUT = "\n[holdfast: later output is not kept]\n"
 
 
 class OutputBuffer:
-    """The output of one attempt. It goes into the log in order and by pieces. Thread-safe."""
+    """The output of one attempt, written to the log in order and in pieces. Thread-safe."""
 
     def __init__(
         self, call: Call, append: Callable[[Execution, Append], None], redactor: Redactor | None = None
@@ -61,18 +61,18 @@ class OutputBuffer:
                 self._write()
 
     def tick(self) -> None:
-        """Write what has waited for long."""
+        """Write the output if it has waited for half a second."""
         with self._lock:
             if self._waiting and self._clock.monotonic() - self._since >= _AGE_S:
                 self._write()
 
     def flush(self) -> None:
-        """Write what there is; the end of a line that is not complete stays with its redactor."""
+        """Write the buffered output; an incomplete last line stays in its redactor."""
         with self._lock:
             self._write()
 
     def close(self) -> None:
-        """Write all of it. What comes after this is not kept."""
+        """Write all of it. Later output is not kept."""
         with self._lock:
             self._write(last=True)
             self._closed = True

@@ -1,8 +1,8 @@
-"""Waiting in a run: in place while another branch of it works, and otherwise not at all.
+"""Waits of a run's branches: in place while another branch works; when all branches wait, the run is parked.
 
-Whatever reaches a gate, a long sleep or a child run that waits, waits here. When every branch of the run
-does, the run is parked: a control signal unwinds its function, its driver releases it, and nothing is left
-of it in this process but an entry of the follower's, which continues it once the log says that it can.
+A branch that reaches a gate, a long sleep or a waiting child run waits here. When every branch of the run
+waits, the run is parked: a control signal unwinds its function, its driver releases it, and this process
+keeps only an entry in the follower, which continues the run when the log shows that it can.
 
     branch ──gate──▶ wait ─┬─ decided, or its time has come ─▶ continues in place
                            └─ no branch of the run is busy ──▶ Parked: unwinds, is released, is replayed
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 IN_PLACE_S = 1.0
 """A wait this short is waited for in place: to replay a run would cost about as much."""
 _GRACE_S = 1.0
-"""How long an async run with several tasks must do nothing that can be seen before it is parked: what its
-tasks do between two steps cannot be seen."""
+"""How long an async run with several tasks must begin no step before it is parked: what its tasks do between
+two steps cannot be observed."""
 _LOOK_S = 60.0
 """The wall clock may jump: it is asked again."""
 
 
 class Parked(Control):
-    """Every branch waits. `until` is when the first of them need not any more (microseconds, 0 for never);
-    `waits` is what the run is to be called if only child runs keep it; `gates` are those that were open."""
+    """Every branch waits. `until` is when the first wait ends (microseconds, 0 for never); `waits` is the
+    status of the run if it waits only for child runs; `gates` are those that were open."""
 
     yields = True
 
@@ -69,7 +69,8 @@ class Crew(Protocol):
 
 
 class Waiting:
-    """Who does something in a run and who waits. One per run that waits or has threads."""
+    """Counts the busy threads of a run, and keeps the waits of its branches. One per run that waits or has
+    threads."""
 
     def __init__(self, run: Execution) -> None:
         self._run = run
@@ -98,7 +99,7 @@ class Waiting:
 
     @contextmanager
     def for_crew(self, crew: Crew) -> Iterator[None]:
-        """This thread only waits for others, which count themselves."""
+        """Inside, this thread does not count as busy: it waits for the crew, whose threads count."""
         with self._changed:
             self._crews.append(crew)
         self.end()
@@ -111,7 +112,8 @@ class Waiting:
                 self._crews.remove(crew)
 
     def wait(self, wait: Wait) -> None:
-        """Return when it is over or its time has come. Raises what stops the run: that it is parked."""
+        """Return when the wait is over or its time is reached. Raises the signal that stops the run, also
+        `Parked`."""
         run, clock = self._run, self._run.engine.clock
         run.engine.follower.ensure()
         with self._changed:

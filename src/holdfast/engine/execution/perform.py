@@ -61,8 +61,8 @@ class Attempted(NamedTuple):
 def perform(
     call: Call, past: StepState | None, tried: Outcome | None = None
 ) -> Generator[Request, Outcome | None, Outcome]:
-    """The outcome of a call that the history does not answer; `tried` is how a first attempt ended that
-    the driver made by itself."""
+    """The outcome of a call without a recorded one; `tried` is the outcome of a first attempt that the driver
+    has made itself."""
     if call.ordinal:
         return (yield from _perform(call, past, tried))
     # Only a key of the user's own choice can be called twice at once.
@@ -203,7 +203,7 @@ def completion(call: Call, value: Any, turn: Turn | None = None) -> Append:
         result, blob, blobs = run.engine.store_value(value, f"the result of step {key}")
     began: Sequence[NewEvent] = ()
     with run.taking:
-        if call.meter is not None:  # what it has used is said of a step that the log has
+        if call.meter is not None:  # measures can be recorded only of a step that the log has
             began = call.take()
         known, call.taken = call.taken, True
     command: c.Command
@@ -253,7 +253,8 @@ def _failed(call: Call, outcome: Outcome, *, began: bool) -> tuple[Failed, Outco
 
 
 def _deserves_retry(call: Call, error: Exception) -> bool:
-    """Asked with the error itself: what is recorded of it can be less. A filter that fails says no."""
+    """Whether to retry, by the original error: the recorded one may have less. A filter that raises means
+    no."""
     retry = call.spec.retry
     if retry.attempts == 1 or isinstance(error, NotStorable):
         return False
@@ -314,9 +315,9 @@ def doubt(call: Call, why: str) -> Control:
 def _resolve_doubt(
     call: Call, why: str, not_done: c.Command | None = None, held: Held | None = None
 ) -> Generator[Request, Outcome | None, Outcome | None]:
-    """Ask the `verify` hook what became of the step; without an answer the run stops. `not_done` is
-    the command to record if the step did not happen; without one it is settled for a retry. `held` is what
-    the attempt has reserved."""
+    """Ask the `verify` hook whether the step happened; without an answer the run stops. `not_done` is the
+    command to record if it did not; without one, the step is settled for a retry. `held` is the reservation
+    of the attempt."""
     run = call.execution
     why = run.engine.redactor.redact(why)
     call.flush_measured()

@@ -1,8 +1,8 @@
-"""Patience with code that keeps a replay waiting for something which holdfast does not know.
+"""Watches a replay whose code waits for something that holdfast does not know.
 
-The code is at rest and has not asked for the next recorded outcome, but a task waits for a socket, a
-thread, another program's queue: it may still come to it. After some seconds that is logged; when the
-patience is over it is a divergence.
+The code is at rest and has not asked for the next recorded outcome, but a task waits for a socket, a thread
+or the queue of another program: it may still ask. After some seconds this is logged; when the patience is
+over, it is a divergence.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ReplayWatch:
         self._timer: TimerHandle | None = None
 
     def begin(self) -> None:
-        """Nothing if it has begun."""
+        """Start the timer, unless it is running."""
         if self._timer is None:
             delay = min(_WARN_S, self._patience())
             self._timer = self._delivery.later(delay, self._warn, self._delivery.progress)

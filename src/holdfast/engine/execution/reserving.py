@@ -31,9 +31,9 @@ Reserve = Amounts | Callable[..., Amounts]
 
 
 class Paying(NamedTuple):
-    """The budget that pays. One that `limits` are given for is set to them, under `parent`, when a step first
-    asks to reserve in it, whether or not it fits. If it is set by then, it keeps its limits and its parent;
-    if it has no parent, it gets this one."""
+    """The budget that pays. If `limits` are given, it is set to them, under `parent`, at the first
+    reservation, even if that is refused. A budget that is set already keeps its limits and its parent;
+    without a parent, it gets this one."""
 
     name: str
     limits: Amounts | None = None
@@ -72,8 +72,8 @@ class Held(NamedTuple):
 
 
 def reserve(call: Call) -> Generator[Request, Outcome | None, tuple[Outcome | None, Held | None]]:
-    """Reserve what the next attempt may use. The outcome is set if that cannot be said: then the attempt has
-    failed without a body. Raises the signal that pauses the run if it is refused."""
+    """Reserve what the next attempt may use. The outcome is set if the amounts cannot be determined: then the
+    attempt has failed without a body. Raises the signal that pauses the run if the reservation is refused."""
     run = call.execution
     try:
         amounts = _needed(call)
@@ -131,7 +131,7 @@ def _needed(call: Call) -> Amounts:
 
 
 def check_reserve(what: str, reserve: object) -> None:
-    """Raise `BadInput` for what no step can reserve."""
+    """Raise `BadInput` if `reserve` is neither `Amounts` nor a function."""
     if isinstance(reserve, Amounts):
         if reserve.budget:
             check_name(reserve.budget)

@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 
 
 live_runs: set[Execution] = set()
-"""The runs that this process executes now: a step called outside all of them has lost its way."""
+"""The runs that this process executes now. A step that is called while there are any, but outside of them,
+has lost its scope."""
 
 
 class Deadline(float):
-    """When no step may run any more, in microseconds of the wall clock, as it is recorded; 0 for never.
-    `ends` is the same by this process's monotonic clock: a wall clock that is set back puts off nothing."""
+    """The time after which no step may run, in microseconds of the wall clock, as it is recorded; 0 for none.
+    `ends` is the same by the monotonic clock of this process, so that setting the wall clock back does not
+    extend it."""
 
     __slots__ = ("ends",)
     ends: float
@@ -39,7 +41,7 @@ class Deadline(float):
         return deadline
 
     def left_s(self, clock: Clock) -> float:
-        """How many seconds are left, by the clock that says less."""
+        """The seconds that are left, by the clock with fewer of them."""
         return max(0.0, min((self - clock.now_us()) / 1e6, self.ends - clock.monotonic()))
 
 

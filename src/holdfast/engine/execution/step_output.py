@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 
 def open_for(call: Call) -> None:
-    """A body of the call begins that is not its first one: what it prints is kept."""
+    """Keep the output of another body of the call, after its first one."""
     call.output = None
     call.output_closed = False
 
 
 def close(call: Call) -> None:
-    """The body has ended: what it printed goes into the log, in front of the outcome."""
+    """The body has ended: write its output to the log, before the outcome."""
     call.output_closed = True
     if call.output is not None:
         with unkept():
@@ -45,7 +45,7 @@ def close(call: Call) -> None:
 
 
 class _Busy(threading.local):
-    """Set while this thread passes something on or keeps it: what that writes in turn is not kept again."""
+    """Set while this thread forwards or keeps output, so that output written meanwhile is not kept again."""
 
     is_set = False
     record: logging.LogRecord | None = None
@@ -54,7 +54,7 @@ class _Busy(threading.local):
 
 
 _MOST_TEES = 64
-"""So many streams of this process have been wrapped before the first of them is forgotten."""
+"""If this process wraps more streams than this, the wrapper of the oldest one is dropped."""
 
 _busy = _Busy()
 _opening = threading.Lock()
@@ -89,7 +89,7 @@ def _keep(inside: InsideStep, source: str, text: str) -> None:
 
 
 def _append(run: Execution, entry: Append) -> None:
-    """It waits for no disk: the body may run in an event loop."""
+    """Does not wait for the disk: the body may run in an event loop."""
     run.engine.store.append_soon(entry, run.engine.flusher.outcome_for(run))
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from holdfast.engine.execution.scope import Scope
 
 _SLICE = 64
-"""How many passes and deliveries follow one another before the rest of the loop has its turn."""
+"""The passes and deliveries in a row before the other callbacks of the loop run."""
 _PASSES = 1000
 """Code that never rests (`while not done: await asyncio.sleep(0)`) receives outcomes after so many passes."""
 _UNWIND_S = 0.25
@@ -58,7 +58,8 @@ class TaskTurn(Turn):
         self.delivery.wake()
 
     async def wait(self) -> asyncio.CancelledError | None:
-        """Return when it is delivered, with the cancel that came meanwhile, if one did."""
+        """Return when it is delivered; the value is the cancel that was raised meanwhile, if there was
+        one."""
         cancelled = None
         while not self.delivered:
             self.future = asyncio.Future(loop=self.delivery.watched.loop)
@@ -70,7 +71,7 @@ class TaskTurn(Turn):
 
 
 class TaskDelivery(Delivery):
-    """Of an async run. Used in the thread of its loop only, but for `stop`."""
+    """The delivery of an async run. All methods but `stop` are called only in the thread of its loop."""
 
     def __init__(self, run: Execution, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(run)
@@ -103,7 +104,7 @@ class TaskDelivery(Delivery):
             self.wake()  # code that asks for nothing at all is judged, too
 
     def wake(self) -> None:
-        """Look soon what can be run or delivered."""
+        """Schedule `run_code`, unless it is scheduled."""
         if not self.awake:
             self.awake = True
             self.watched.run_soon(self)
@@ -165,8 +166,8 @@ class TaskDelivery(Delivery):
         return await turn.wait()
 
     def take_now(self, key: str) -> bool:
-        """Whether the code can have the recorded outcome here and now, without giving way to the loop: it is
-        next, and nothing else of the run has anything to do. So it goes for nearly every recorded step."""
+        """Deliver the recorded outcome at once, without a pass of the loop, if it is next and nothing else of
+        the run has anything to do; returns whether it was. This is so for nearly every recorded step."""
         if not self.is_pending(key):
             return True
         if self.handles or not self.is_next(key):
@@ -200,8 +201,8 @@ class TaskDelivery(Delivery):
         return cancelled
 
     async def barrier(self, key: str) -> asyncio.CancelledError | None:
-        """Wait until the whole history is delivered. A cancel does not undo the call: it is returned. Neither
-        does the end of the function: what it has begun is done."""
+        """Wait until the whole history is delivered. Neither a cancel, which is returned, nor the end of the
+        function withdraws the call."""
         run, cancelled = self.run, None
         run.under_way += 1
         try:
@@ -236,7 +237,8 @@ class TaskDelivery(Delivery):
     def set_timer(
         self, scope: Scope, when: float, callback: Callable[..., Any], args: Sequence[Any], context: Context
     ) -> Any:
-        """Returns the handle that cancels it. A timer that the history has does not run: it is delivered."""
+        """Returns the handle that cancels it. A recorded timer does not run: it is delivered from the
+        history."""
         timer = CodeTimer(self, scope, when, callback, args, context)
         recorded = self.is_pending(timer.key)
         delay = _NEVER_S if recorded else when - self.clock.read()
@@ -279,8 +281,8 @@ class TaskDelivery(Delivery):
         self.driver = None
 
     def _unwind(self) -> None:
-        """A run that is stopped must end its function, also one that waits for what will not come (a queue
-        whose worker was stopped). One that is closing a connection, say, is left alone."""
+        """Cancel the function of a stopped run if it waits for something that will not happen (a queue whose
+        worker was stopped). A function that is still working, for example closing a connection, continues."""
         waits = self.driver is not None and not self.run.over and not self.run.under_way
         if waits and not self.handles and self._unwinding is None:
             self._unwinding = self.later(_UNWIND_S, self._cancel_driver, self._ran)
@@ -318,7 +320,7 @@ class TaskDelivery(Delivery):
         return handle
 
     def lose_patience(self) -> None:
-        """Nothing has made the code ask for what comes next."""
+        """The code has not asked for the next recorded outcome in time: give it up."""
         self._give_up(self._head())
         self.wake()
 

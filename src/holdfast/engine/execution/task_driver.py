@@ -1,8 +1,8 @@
 """The asynchronous driver: does what `perform` asks for without ever blocking the event loop.
 
 Commits happen in a thread of the store; one wake-up of the loop serves all that have finished since
-the last one. A cancel from outside (a TaskGroup, `asyncio.timeout`) does not tear a started body: it
-is let finish and be recorded, and the cancel continues after that.
+the last one. A cancel from outside (a TaskGroup, `asyncio.timeout`) does not interrupt a started body: the
+body finishes and is recorded, then the cancel is raised.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ async def perform_keyed(call: Call) -> Any:
 
 
 async def _recorded(call: Call, delivery: TaskDelivery, past: StepState) -> Any:
-    """A recorded outcome that is not at hand: an error, a large value, or a secret, whose body runs again."""
+    """Deliver a recorded outcome that must be loaded first: an error, a large value, or a secret, whose body
+    runs again."""
     run = call.execution
     turn = delivery.hold(call.key)
     value: Any = None
@@ -115,7 +116,7 @@ async def drive(call: Call, past: StepState | None, cancelled: asyncio.Cancelled
 
 
 async def _go_straight(run: Execution, call: Call, before: asyncio.CancelledError | None) -> Any:
-    """The way of nearly every step, as in `thread_driver`."""
+    """The path of nearly every step, as in `thread_driver`."""
     assert run.tasks_delivery is not None
     body = StraightBody(run.tasks_delivery, call)
     body.begin()
@@ -171,7 +172,7 @@ async def _drive(
 async def _until_next_attempt(
     run: Execution, key: str, request: Pause, cancelled: asyncio.CancelledError | None
 ) -> None:
-    """A cancel that came, or comes, before the next attempt gives that up."""
+    """Wait for the next attempt. A cancel before it, also one that was raised already, gives it up."""
 
     async def wait() -> None:
         if cancelled is not None:
@@ -234,7 +235,7 @@ async def _commit_outcome(
 
 
 async def in_store(run: Execution, work: Callable[[], T]) -> T:
-    """Do what waits for the disk without blocking the loop; a cancel meanwhile is raised after it."""
+    """Do work that waits for the disk without blocking the loop; a cancel meanwhile is raised after it."""
     done, cancelled = await shielded(run, work)
     if cancelled is not None:
         raise cancelled
@@ -264,13 +265,13 @@ async def shielded(run: Execution, work: Callable[[], T]) -> tuple[T, asyncio.Ca
 
 
 async def abandonable(run: Execution, key: str, wait: Callable[[], Awaitable[T]]) -> T:
-    """The outcome of the gate, the sleep or the pause before the next attempt of a step `key`. If the code
-    gives it up (a race, a TaskGroup, a plain timeout), that is recorded before the cancel continues: whatever
-    comes to it later, every replay goes the same way."""
+    """The outcome of the gate, the sleep or the pause before the next attempt of the step `key`. If the code
+    gives it up (a race, a TaskGroup, a plain timeout), that is recorded before the cancel is raised, so that
+    every replay gives it up, too."""
     try:
         return await wait()
     except asyncio.CancelledError as cancel:
-        # What stops the run as a whole gives up nothing: it will wait again when it continues.
+        # A signal that stops the whole run gives up nothing: the run waits again when it is resumed.
         step = run.state.steps.get(key)
         if not run.is_stopping() and not run.over and step and step.status != "abandoned":
             later = await _abandon(run, step)
@@ -288,8 +289,8 @@ async def _abandon(run: Execution, step: StepState) -> asyncio.CancelledError | 
         cancelled = await delivery.barrier(step.key)
     if step.kind not in GATES:
         return await delivery.noted(command, step.key) or cancelled
-    # In the store at once: no person is to be asked for a decision that no code awaits, and what a gate has
-    # taken may be what another one waits for.
+    # Written at once: no person should be asked for a decision that no code awaits, and another gate may wait
+    # for what this one has taken.
     run.under_way += 1
     try:
         _, cancel = await shielded(run, partial(run.transact, lambda: [command]))
@@ -300,7 +301,7 @@ async def _abandon(run: Execution, step: StepState) -> asyncio.CancelledError | 
 
 
 async def until_stopped(run: Execution) -> NoReturn:
-    """Wait for nothing. Raises what stops the run."""
+    """Wait until the run is stopped, and raise the signal that stops it."""
     bell = Bell(asyncio.get_running_loop())
     run.on_stop.append(bell.ring)
     try:
@@ -340,8 +341,8 @@ async def in_thread(work: Callable[[], None]) -> None:
 
 
 async def settle_down(run: Execution, error: BaseException | None) -> None:
-    """The function has ended, with this error maybe: let the steps that it left under way
-    (`asyncio.gather` leaves siblings when one raises) end and be recorded."""
+    """The function has ended, perhaps with this error: wait until the steps that are still running (when one
+    raises, `asyncio.gather` leaves its siblings) have ended and are recorded."""
     if run.control is None:
         try:
             run.check_history_left(error)

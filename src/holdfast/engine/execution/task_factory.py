@@ -47,7 +47,7 @@ def install_task_factory(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def body_task(loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-    """A task that is none of the code's. As `loop.create_task`, which would ask the factory below."""
+    """A task that does not belong to the run's code: `loop.create_task` without the factory below."""
     factory = loop.get_task_factory()
     if type(factory) is TaskFactory and factory.previous is None:
         return asyncio.Task(coro, loop=loop)

@@ -63,9 +63,9 @@ class ThreadTurn(Turn):
         super().__init__(key, ready=ready)
         self.thread = self.native = 0
         self._place: tuple[int, int] | None = None
-        """Where its thread was at the last look."""
+        """The place in the code where its thread was at the last check."""
         self._seen: int | None = None
-        """How often it had run by then."""
+        """How often its thread had waited by then, see `_waits_of`."""
         self._place_since = self._since = self._cpu = 0.0
         self._go = threading.Lock()
         self._go.acquire()
@@ -80,8 +80,8 @@ class ThreadTurn(Turn):
         return self.delivered or self._go.acquire(timeout=seconds)
 
     def is_blocked(self) -> bool:
-        """Whether its thread waits in code that is not holdfast's, and has not run since the last look. A
-        busy machine is no reason to think so."""
+        """Whether its thread waits in code that is not holdfast's, and has not run since the last check. A
+        thread that only waits for a busy processor does not count."""
         frame = sys._current_frames().get(self.thread)
         if frame is None or _is_in_engine(frame):
             return False
@@ -101,7 +101,7 @@ class ThreadTurn(Turn):
         return False
 
     def _is_idle(self, now: float) -> bool:
-        """Whether the process has computed little since the thread came to its place."""
+        """Whether the process has used little processor time since the thread reached its place."""
         return time.process_time() - self._cpu < (now - self._place_since) / 5
 
     def _stands_still(self, frame: FrameType, now: float) -> bool:
@@ -117,7 +117,7 @@ class ThreadTurn(Turn):
 
 
 class ThreadDelivery(Delivery):
-    """Of a `def` run. Thread-safe."""
+    """The delivery of a `def` run. Thread-safe."""
 
     def __init__(self, run: Execution) -> None:
         super().__init__(run)
@@ -171,8 +171,8 @@ class ThreadDelivery(Delivery):
         return turn
 
     def _check_next(self, key: str) -> None:
-        """The one thread that there is asks for an outcome: one that comes before it will never be asked for.
-        Keys of the user's choice and gates stand outside the order."""
+        """The only thread asks for an outcome, so it will never ask for an earlier one. Keys of the user's
+        choice and gates have no order."""
         if self._has_order(key) and self.is_pending(key):
             self._pass_to({key: None})
 
@@ -181,8 +181,8 @@ class ThreadDelivery(Delivery):
         return bool(step.ordinal) and step.kind not in GATES
 
     def _pass_to(self, keys: dict[str, None]) -> None:
-        """Come to the first of these in the log. Nothing that was waited for may stand before it, but what
-        has no order: that may still be asked for."""
+        """Advance to the first of these outcomes in the log. An outcome with an order before it is a
+        divergence; one without may still be asked for."""
         while (head := self._head()) and head not in keys and not self._loose_left:
             if self._is_empty(head):
                 self._pending.discard(head)
@@ -192,8 +192,8 @@ class ThreadDelivery(Delivery):
                 self._expected.rotate(-1)
 
     def replayed_together(self, keys: Iterable[str]) -> None:
-        """Take recorded outcomes that the one thread that there is asks for at once. Among each other they
-        have no order; an outcome of other calls that stands between them will never be asked for."""
+        """Take recorded outcomes that the only thread asks for together. Among each other they have no order;
+        an outcome of another call between them will never be asked for."""
         left = {key: None for key in keys if self.is_pending(key)}
         for key in [key for key in left if not self._has_order(key)]:
             self.take(key)
@@ -221,7 +221,8 @@ class ThreadDelivery(Delivery):
         self.run.reach(key)
 
     def _replay_all(self) -> None:
-        """The one thread that there is makes a new call: whatever it has not asked for, it never will."""
+        """The only thread makes a new call: it will never ask for an outcome that it has not asked for
+        yet."""
         while self.replaying:
             key = self._head()
             if self._loose_left:
@@ -233,7 +234,7 @@ class ThreadDelivery(Delivery):
                 raise self.run.control
 
     def leave(self) -> None:
-        """Before something that takes time: another branch may run its code."""
+        """Give up the turn before something that takes time, so that another branch can run its code."""
         with self._lock:
             self._leave()
 
@@ -245,7 +246,7 @@ class ThreadDelivery(Delivery):
         self._wait(turn)
 
     def rejoin(self) -> None:
-        """This thread is to run code again; nothing if it has the turn."""
+        """Return when this thread may run code again; at once if it has the turn."""
         with self._lock:
             if self.run.control is not None or self._holder is self._mine.get(threading.get_ident(), self):
                 return
@@ -370,7 +371,7 @@ class ThreadDelivery(Delivery):
             self._dispatch()
 
     def _may_begin_again(self) -> bool:
-        """Whether to let the run go, as one that waits, and so have it replayed once more."""
+        """Whether to release the run as one that waits, so that it is replayed again."""
         tries = self.run.engine.replays
         tries[self.run.id] += 1
         return tries[self.run.id] <= _AGAIN and not self.run.plays_back
@@ -426,12 +427,13 @@ def _others_run(native: int) -> bool:
 
 
 def call_branch(branch: Callable[[Any], Any], item: Any) -> Any:
-    """Where the code of a branch begins, whoever wrote it: it may be `subprocess.check_call`."""
+    """Call the function of a branch. This frame marks where its code begins, which may be a function of the
+    standard library, such as `subprocess.check_call`."""
     return branch(item)
 
 
 def _is_in_engine(frame: FrameType | None) -> bool:
-    """Whether holdfast is at work there, itself or by a module of Python's."""
+    """Whether code of holdfast runs there, directly or through the standard library."""
     while frame is not None and _is_pythons(frame.f_code.co_filename):
         frame = frame.f_back
     if frame is None or frame.f_code is call_branch.__code__:

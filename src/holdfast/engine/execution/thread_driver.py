@@ -48,7 +48,7 @@ def drive(call: Call, past: StepState | None) -> Any:
 
 
 def _perform_again(call: Call, past: StepState) -> Any:
-    """A secret: its body runs, and its outcome has the place that it had."""
+    """Run the body of a recorded secret again; its outcome keeps its place in the order."""
     run, threads = call.execution, call.execution.threads_delivery
     turn = None if threads is None else threads.hold(call.key)
     if threads is None or turn is None:
@@ -98,8 +98,8 @@ def _perform(call: Call, past: StepState | None) -> Any:
 
 
 def _go_straight(call: Call) -> Any:
-    """The way of nearly every step: what `perform` would ask for, without asking. Code that runs after a
-    wait for the disk runs cold, at a third of its speed: this saves 30 of 550 µs per step."""
+    """The path of nearly every step: what `perform` would request, without the generator. Code after a wait
+    for the disk runs cold, at a third of its speed: this saves 30 of 550 µs per step."""
     run = call.execution
     token = None
     failed: Outcome | None = None
@@ -165,7 +165,7 @@ def _in_store(run: Execution, request: InStore) -> Outcome:
 
 
 def outcome_of(work: Callable[[], Any]) -> Outcome:
-    """How it ended; what interrupts it is raised."""
+    """Do the work and return its outcome; an interrupt is raised."""
     try:
         return Outcome(work())
     except Exception as error:
@@ -193,8 +193,9 @@ def commit(run: Execution, append: Append) -> None:
 
 
 def pause(run: Execution, until_us: int | None, most_s: float = math.inf) -> None:
-    """Wait until a wall time, but no longer than so long, or until the run is stopped. The clock may jump: it
-    is asked again. Meanwhile another process may have taken the run: nothing of it may begin here then."""
+    """Wait until a wall time, but at most `most_s` seconds, or until the run is stopped. The clock is read
+    again, because it may jump. If another process has taken the run meanwhile, nothing of it may begin
+    here."""
     left_of = time_left(run.engine.clock, until_us, most_s)
     waited = False
     while (left := left_of()) > 0:
@@ -208,7 +209,7 @@ def pause(run: Execution, until_us: int | None, most_s: float = math.inf) -> Non
 
 
 def time_left(clock: Clock, until_us: int | None, most_s: float) -> Callable[[], float]:
-    """Tells how many seconds of a pause are left."""
+    """A function that returns how many seconds of a pause are left."""
     if until_us is None:
         ends = time.monotonic() + most_s
         return lambda: ends - time.monotonic()
@@ -217,8 +218,8 @@ def time_left(clock: Clock, until_us: int | None, most_s: float) -> Callable[[],
 
 
 def look_for_takeover(run: Execution) -> None:
-    """Stop the run if it is another owner's by now, or if that cannot be found out. A run that the log does
-    not have yet is known to no other owner."""
+    """Stop the run if another owner has it by now, or if that cannot be determined. No other owner knows a
+    run that the log does not have yet."""
     try:
         row = run.engine.store.run(run.id)
     except StoreError as error:

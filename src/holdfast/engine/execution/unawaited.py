@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _KEPT = 64
-"""So many calls are remembered before those that have begun are dropped."""
+"""If more calls than this are remembered, those that have begun are dropped."""
 
 
 class Unawaited:

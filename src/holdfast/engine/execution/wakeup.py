@@ -1,4 +1,4 @@
-"""A bell: rung from any thread, heard in one event loop."""
+"""A wake-up call from any thread to one event loop."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextvars import Context
 
 
 class Bell:
-    """For one listener. A ring that comes while no thread listens is heard by the next `wait`."""
+    """For one waiter. If nothing waits when it is rung, the next `wait` returns at once."""
 
     __slots__ = ("_heard", "_loop", "_rung")
 

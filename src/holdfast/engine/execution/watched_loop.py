@@ -44,7 +44,7 @@ class WatchedLoop:
             setattr(loop, name, shadow)
 
     def run_soon(self, delivery: TaskDelivery) -> None:
-        """Let it run the code of its run. One callback of the loop serves all that are due by then."""
+        """Schedule `delivery.run_code()`. One callback of the loop runs all that are due by then."""
         self._due.append(delivery)
         if not self._called:
             self._called = True
@@ -61,8 +61,8 @@ class WatchedLoop:
                 self._call_soon(self._run_due, context=Context())
 
     def later(self, delay: float, callback: Any, *args: Any, context: Context) -> Any:
-        """A timer that is not of a run's code. Outside the run's context: the loop asks itself for the
-        time."""
+        """A timer that does not belong to a run's code. It is set outside the run's context, because the loop
+        reads its own `time`."""
         return Context().run(self._call_later, delay, callback, *args, context=context)
 
     def _soon(self, callback: Any, *args: Any, context: Context | None = None) -> Any:

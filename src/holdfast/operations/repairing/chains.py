@@ -1,8 +1,8 @@
-"""The longest history of each stream that the hashes prove, from whichever copies have its events.
+"""Finds the longest history of each stream that the hashes prove, with events from all copies.
 
 An event is taken if its hash follows from the hashes before it. If its own hash is damaged, it is taken if
-the next event, the head of its stream or another copy of its hash proves it. What only a copy of an earlier
-life of the store has (a backup from before a restore) is taken if it leads to an event that this store has.
+the next event, the head of its stream or another copy of its hash proves it. An event that only a copy from
+before a restore has is taken if it leads to an event that this store has.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from holdfast.store.port import GENESIS
 from holdfast.store.sqlite.salvage.candidates import EARLIER, SAME, Candidate, Candidates, Head
 
 _REACHED = (0, 2)
-"""Ranks of rows that are, or were about to be, what SQLite reads."""
+"""The ranks of rows that SQLite reads, or would read if no frame before them were damaged."""
 
 
 @dataclass
@@ -77,7 +77,7 @@ def _accept(chain: Chain, events: list[tuple[Candidate, bytes]]) -> None:
 
 
 class _Versions:
-    """The candidates by version; those of a version are kept until a later one but one is asked for."""
+    """The candidates by version. Reading a version drops all but that one and the one before it."""
 
     def __init__(self, events: Iterator[Candidate]) -> None:
         self._groups = groupby(events, key=lambda one: one.version)
@@ -121,8 +121,8 @@ def _is_head(heads: list[Head], version: int, hash: bytes) -> bool:
 
 
 def _known(candidates: Candidates, chain: Chain, heads: list[Head]) -> int:
-    """The last version that there was, by what is left of the head, the index, and the events behind a gap.
-    A number alone is not believed: a bit may have made it of another."""
+    """The last version that the stream is known to have had, by its head, the index, and the events after a
+    gap. A single number is not trusted: a flipped bit may have changed it."""
     end = chain.version
     known = end
     for head in heads:

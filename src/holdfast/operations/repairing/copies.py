@@ -1,7 +1,7 @@
 """The copies of a log: the database with its write-ahead log, backups, kept stores, archives, the journal.
 
-Several stores may share a backup directory. A copy counts if its log began with the same event as this one;
-one of another incarnation is of an earlier life of the store, before a restore or a repair.
+Several stores may share a backup directory. A copy is used if its log begins with the same event as this one.
+A copy of another incarnation is from before a restore or a repair of the store.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def is_journal(path: Path) -> bool:
 
 class Collected(NamedTuple):
     """`incarnation` is that of the store, and `unused` has a sentence for each copy that was not used.
-    `runs` are those that the mirror shows: none if it may be of another life of the store. `journals` are the
-    copies that are journals."""
+    `runs` are those that the mirror shows: none if it may be from before a restore. `journals` are the copies
+    that are journals."""
 
     incarnation: str
     unused: list[str]
@@ -96,14 +96,14 @@ def collect(sources: Sources, own: Images | None, candidates: Candidates) -> Col
     beginning = _add(candidates, copy, own) if own is not None else b""
     is_lost = not candidates.has_events(copy)
     incarnation = candidates.meta[copy].get("incarnation", "") or incarnation_of(sources.home)
-    lives = {incarnation, incarnation_of(sources.home)} - {""}  # a bit may have made one of another
+    lives = {incarnation, incarnation_of(sources.home)} - {""}  # a flipped bit may have changed one
     read = [_read_backup(candidates, path) for path in sources.backup_files]
     read += [_read_kept(candidates, path) for path in reversed(kept_stores(sources.home))]
     read = list(_of_this_log(sources, candidates, read, beginning, lives))
     candidates.read_indexes()
     chosen = [one for one in read if one.path == sources.chosen]
     if is_lost and read and not any(one.incarnation in lives for one in read):
-        # What a restore has replaced counts only if nothing else is left.
+        # A store that a restore has replaced is used only if no other copy is left.
         left = [one for one in read if not one.path.parent.name.startswith(KEPT)] or read
         newest = left[0].incarnation
         chosen += [one for one in left if one.incarnation == newest]
@@ -126,14 +126,15 @@ def collect(sources: Sources, own: Images | None, candidates: Candidates) -> Col
             unused.append(f"{path} is not used: it cannot be proven to be of this store")
     runs = dict[str, MirroredRun]()
     if sources.mirror is not None and sources.mirror.incarnation and sources.mirror.incarnation in lives:
-        # The file of a run that a restore took away stays in the mirror.
+        # The mirror keeps the file of a run that a restore has removed.
         runs = {one.id: one for one in sources.mirror.runs() if not candidates.is_left(one.id)}
     return Collected(incarnation, unused, runs, frozenset(journals))
 
 
 def _trust(candidates: Candidates, read: Sequence[_Copy], lives: Set[str], chosen: Set[int]) -> set[str]:
-    """Trust the chosen copies and those of these incarnations, and the events of those that they had before a
-    repair, which are returned."""
+    """Set the trust of each copy: SAME for the chosen ones and those of the incarnations `lives`, OLDER for
+    the incarnations that these had before a repair, EARLIER for the others. Returns the incarnations from
+    before a repair."""
     before: set[str] = set()
     while True:
         for one in read:
@@ -162,7 +163,7 @@ def _read_backup(candidates: Candidates, path: Path) -> _Copy:
 
 
 def _read_kept(candidates: Candidates, path: Path) -> _Copy:
-    """A store that a restore or a repair kept. Its end may be a way that the store has left."""
+    """A store that a restore or a repair kept. Its last events may not belong to the store's history."""
     copy = candidates.add_copy(f"the kept store {path.parent.name}", EARLIER)
     log = path.with_name(f"{path.name}-wal")
     with path.open("rb") as file:
@@ -173,8 +174,9 @@ def _read_kept(candidates: Candidates, path: Path) -> _Copy:
 def _of_this_log(
     sources: Sources, candidates: Candidates, read: Sequence[_Copy], beginning: bytes, lives: Set[str]
 ) -> Iterator[_Copy]:
-    """Those whose log began as this one; if that is not known, as the newest. The others are forgotten. In a
-    copy of one of these incarnations, a beginning that differs is damaged, there or here."""
+    """The copies whose log begins with the first event of this one or, if that is not known, of the newest
+    copy. The others are forgotten. If a copy of one of these incarnations begins differently, the event is
+    damaged in one of the two, and the copy is used."""
     for one in read:
         differs = bool(beginning and one.beginning) and one.beginning != beginning
         if differs and one.incarnation not in lives:
@@ -187,8 +189,8 @@ def _of_this_log(
 
 
 class _JournalTrust(NamedTuple):
-    """How far a journal is trusted that is proven to be of this store, and one that shares an event with
-    it."""
+    """The trust of a journal: `proven` if nothing more is known of it (None: it is not used), and `sharing`
+    if it is not proven and shares an event with the store."""
 
     proven: int | None
     sharing: int
@@ -197,11 +199,11 @@ class _JournalTrust(NamedTuple):
 def _journal_trust(
     sources: Sources, path: Path, lives: set[str], before: set[str], *, is_vouched: bool
 ) -> _JournalTrust:
-    """The journal of the mirror is of the incarnation that the card says. What is only in a journal that was
-    kept aside, or in that of another incarnation, is not taken: a restore may have taken it away; unless it
-    was kept because this log had lost events that it has. The user may name one; `is_vouched` if no other
-    copy has events that could prove or disprove it. What a kept or a named one says of the ends of streams
-    does not count: the log may have gone another way since."""
+    """The journal of the mirror has the incarnation that the card names. Events that are only in a journal
+    that was kept aside, or in one of another incarnation, are not used, because a restore may have removed
+    them; unless the journal was kept because this log had lost events. The user may name a journal;
+    `is_vouched` if no other copy has events that could prove or disprove it. A kept or a named journal does
+    not decide where streams end, because the log may have changed since."""
     if any(is_ahead_of(path, one) for one in lives):
         return _JournalTrust(OLDER, OLDER)
     if path == sources.chosen:
@@ -223,8 +225,8 @@ def _has_journaled(candidates: Candidates) -> bool:
 
 
 def _add_journal(candidates: Candidates, copy: int, path: Path, trust: _JournalTrust) -> bool:
-    """Put in a journal; whether it is used. It lies in the project, where others may have put it: it must be
-    proven to be of this store, or share an event with it."""
+    """Add the events of a journal; returns whether it is used. Others may have put the file into the project,
+    so it must be proven to be of this store, or share an event with it."""
     shared, place = False, JournalPlace()
     with path.open("rb") as file:
         for line in journal.read_lines(file):
@@ -250,8 +252,8 @@ def _add_journal(candidates: Candidates, copy: int, path: Path, trust: _JournalT
 
 
 def images_of(fd: int, log: Path) -> Images | None:
-    """The pages of a store's own database, by a descriptor that the caller keeps open; -1 if only the log is
-    left. None if neither is."""
+    """The pages of the store's own database. The caller keeps the descriptor open; it is -1 if only the
+    write-ahead log is left. None if neither is left."""
     wal = log.read_bytes() if log.exists() else b""
     if fd < 0:
         return Images(lambda _at, _size: b"", 0, wal) if wal else None
@@ -266,7 +268,7 @@ def _images(file: BinaryIO, path: Path, log: bytes = b"") -> Images:
 
 
 def _add(candidates: Candidates, copy: int, images: Images) -> bytes:
-    """Put all rows in; the hash of the first event of the log, if it is there."""
+    """Add all rows; returns the hash of the log's first event, empty if it is missing."""
     beginning: list[bytes] = []
 
     def seen() -> Iterator[Row]:
@@ -327,7 +329,7 @@ def _parsed(lines: Sequence[bytes]) -> Iterator[dict[str, Any]]:
 
 
 def add_archive(candidates: Candidates, copy: int, path: Path) -> None:
-    """Put in what can be read of an archive."""
+    """Add the events and large values that can be read from an archive."""
     stream = ""
     for fields in archive_lines(path):
         match fields:

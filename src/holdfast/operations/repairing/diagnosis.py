@@ -50,8 +50,8 @@ class Diagnosis:
 
 
 def diagnose(sources: Sources, own: Images | None, fd: int, work: Path) -> Diagnosis:
-    """Look at everything; `work` is a directory for the copy. Raises StoreNewer for a store of a newer
-    holdfast. Changes nothing."""
+    """Examine the database, the archives, the saved files and the backups. `work` is a directory for the copy
+    of the database. Raises StoreNewer for a store of a newer holdfast. Changes nothing."""
     found = Diagnosis()
     _examine_database(found, sources, own, fd, work)
     _examine_archives(found, sources)
@@ -98,7 +98,7 @@ def _examine_database(found: Diagnosis, sources: Sources, own: Images | None, fd
 
 
 def _unfit(sources: Sources, copy: Path) -> Iterator[Finding]:
-    """The events of journals that cannot be joined to a database which is whole: it has gone another way."""
+    """A finding for each journal with events that do not follow from those of an intact database."""
     own = log_end(copy, 0).incarnation or incarnation_of(sources.home)
     for path in sources.journals:
         if path != sources.chosen and not is_ahead_of(path, own):
@@ -111,7 +111,7 @@ def _unfit(sources: Sources, copy: Path) -> Iterator[Finding]:
 
 
 def _ahead(sources: Sources, copy: Path, lost_end: LostEnd | None) -> Iterator[str]:
-    """How other copies show that a database which is whole has lost its end."""
+    """A sentence for each copy that shows that an intact database has lost its last events."""
     for backup in sources.backup_files:
         if is_ahead(backup, copy):
             yield f"the backup {backup.name} has events behind its end: its write-ahead log was lost"
@@ -149,7 +149,7 @@ def _faults(copy: Path) -> Iterator[tuple[str, str]]:
 
 
 def _short(what: str) -> str:
-    """The fault without advice; of a list that SQLite gives, the beginning."""
+    """The fault without advice; of several lines of SQLite, the first two."""
     lines = [
         line for line in what.partition("; `")[0].splitlines() if not line.endswith(("***", ": never used"))
     ]
@@ -157,8 +157,8 @@ def _short(what: str) -> str:
 
 
 def _has_our_tables(copy: Path) -> bool:
-    """Whether a database that says to be newer has exactly the tables of this version: then the number that
-    it says is damaged."""
+    """Whether a database with a newer schema number has exactly the tables of this version: then the number
+    is damaged."""
     try:
         db, fresh = apsw.Connection(str(copy)), apsw.Connection(":memory:")
         try:

@@ -1,9 +1,10 @@
-"""Whether a database that is whole has lost its end: its mirror shows more of the same log.
+"""Detects that an intact database has lost its last events: its mirror shows more of the same log.
 
 A write-ahead log that was deleted or cut off leaves a database that is consistent, and older. The mirror is
 written from the log only, and its card says which event it was written up to, of which incarnation of the
-store; if the mirror was written again since, its journal of before was kept, with that incarnation in its
-name. A restore gives the store another incarnation: what it took away on purpose is not missing.
+store. If the mirror was written again since, its former journal was kept, with that incarnation in its name.
+A restore gives the store another incarnation, so that events which it removed on purpose do not count as
+lost.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ class LostEnd(NamedTuple):
 
 
 def find_lost_end(mirrored: Mirrored, database: Path, incarnation: str = "") -> LostEnd | None:
-    """What the mirror shows and a database that is whole does not have; None if that is nothing, or if the
-    mirror is not of the same incarnation. `incarnation` is that of a database that does not say. Other
-    processes may write to both meanwhile. Raises StoreError."""
+    """Find the events that the mirror shows and an intact database lacks; None if there are none, or if the
+    mirror is of another incarnation. `incarnation` is used for a database that names none. Other processes
+    may write to both meanwhile. Raises StoreError."""
     size = mirrored.journal.stat().st_size if is_plain(mirrored.journal) else 0
     end = log_end(database, mirrored.position)  # after the journal, which is never ahead of it
     incarnation = end.incarnation or incarnation
@@ -63,9 +64,9 @@ def find_lost_end(mirrored: Mirrored, database: Path, incarnation: str = "") -> 
 
 
 class Ahead(NamedTuple):
-    """How many events a journal has that continue the streams of a database, by their hashes, or begin new
-    ones; whether it has streams of the database at all; and the streams whose last events in the journal
-    neither are in the database nor follow from it: it has gone another way, or the journal has a gap."""
+    """How many events of a journal continue the streams of a database, by their hashes, or begin new ones;
+    whether it has streams of the database at all; and the streams whose last event in the journal is neither
+    in the database nor follows from it: the two have diverged, or the journal has a gap."""
 
     events: int
     is_related: bool

@@ -1,7 +1,7 @@
-"""`repair`: examine a store that no process has open, and mend it. Changed files are kept aside as they were.
+"""`repair`: examines a store that no process has open, and repairs it. The original files are kept aside.
 
-Killed at any moment it can be done again: the new database is made and verified beside the old one, which is
-restored if the swap was not finished; files of archives and contents are copied aside before they are
+If it is killed at any moment, it can be run again: the new database is written and verified beside the old
+one, and an unfinished swap is rolled back; files of archives and contents are copied aside before they are
 replaced.
 """
 
@@ -137,7 +137,7 @@ def _mend(
     brought, snapshots = _mend_files(sources, found, database, kept)
     report = msgspec.structs.replace(report, snapshots=tuple(snapshots))
     if not (made or found.archives or found.contents or brought):
-        # What is missing is in no copy: nothing was changed.
+        # No copy has what is missing, so nothing was changed.
         return msgspec.structs.replace(report, kept=None)
     replace_file(kept / "report.json", msgspec.json.encode(report.to_json()))
     return report
@@ -159,8 +159,8 @@ def _with_log(report: RepairReport, made: Salvaged, end: LostEnd | None) -> Repa
 
 
 def _mend_files(sources: Sources, found: Diagnosis, database: Path, kept: Path) -> tuple[int, list[str]]:
-    """Mend what is saved of files; how many contents came from backups, and the snapshots that miss contents
-    all the same."""
+    """Repair the saved files; returns how many contents came from backups, and the snapshots that still lack
+    contents."""
     directory = sources.home / "workspace"
     if not directory.is_dir():
         return 0, []
@@ -172,15 +172,15 @@ def _mend_files(sources: Sources, found: Diagnosis, database: Path, kept: Path) 
 
 
 def _bury(home: Path, named: Set[str]) -> None:
-    """Remove the lock files of dead owners that no run names: no row knows them any more."""
+    """Remove the lock files of dead owners that no run names: the new database has no rows for them."""
     for lock in (home / "owners").glob("*.lock"):
         if lock.stem not in named and not is_held(lock):
             lock.unlink(missing_ok=True)
 
 
 def _remake(made: Salvaged, incarnation: str, kept: str, at: int, path: Path) -> None:
-    """Write the new database. If its log is another one than that of the store, it gets an incarnation of its
-    own, and records which one it had: backups of that are still copies of it."""
+    """Write the new database. If its log differs from that of the store, it gets a new incarnation and
+    records the former one, so that backups of that incarnation still count as copies."""
     meta = made.candidates.meta
     own = next(iter(meta.values()), {})
     surveyed = survey(made)
@@ -199,11 +199,11 @@ def _remake(made: Salvaged, incarnation: str, kept: str, at: int, path: Path) ->
     )
     fault = first_fault(path)
     if fault:
-        raise StoreCorrupt(f"the log that was put together does not verify ({fault}); nothing was changed")
+        raise StoreCorrupt(f"the rebuilt log does not verify ({fault}); nothing was changed")
 
 
 def _remove_empty(kept: Path) -> None:
-    """Leave no directory of a repair that has changed nothing."""
+    """Remove the directory of a repair that has changed nothing."""
     try:
         kept.rmdir()
     except OSError:

@@ -25,8 +25,8 @@ def _no_runs() -> Iterable[MirroredRun]:
 class Mirrored(NamedTuple):
     """The mirror in a directory. It is of the store of that incarnation, and was written up to the event at
     `position`, whose hash begins with `piece` (hexadecimal); all are empty if the card cannot be read.
-    `is_own`: this user wrote it for the project that it lies in, so that it counts even if nothing of the
-    store is left to prove it by."""
+    `is_own`: this user wrote it for the project that it is in, so that it counts as a copy even if nothing of
+    the store is left."""
 
     directory: Path
     incarnation: str = ""

@@ -1,9 +1,8 @@
-"""A whole log from what the copies of a damaged one still hold: which events, in which order, and what is
-lost for good.
+"""Builds a whole log from the events that the copies of a damaged log still hold, and lists what is lost.
 
-The store's own stream is made whole first (`store_records`), because every other stream has its number from
-there. A stream of which nothing is left keeps its name and its number, recorded as archived, so that no new
-run takes its place unnoticed.
+The store's own stream is rebuilt first (`store_records`), because it gives every other stream its number. A
+stream without any event left keeps its name and its number and is recorded as archived, so that no new run
+gets that name or number.
 """
 
 from __future__ import annotations
@@ -62,8 +61,8 @@ def record_repair(made: Salvaged, incarnation: str, kept: str, at: int) -> None:
 
 
 def _settle_streams(made: Salvaged, kept: str, at: int) -> None:
-    """Every stream that was created is there, archived, or recorded as lost; and every one that is there was
-    created."""
+    """Add records so that every created stream is present, archived or recorded as lost, and every present
+    stream has a record of its creation."""
     candidates = made.candidates
     for name, version, hash in candidates.archived():
         if name not in made.archived and name in made.numbers:
@@ -96,7 +95,7 @@ def _settle_streams(made: Salvaged, kept: str, at: int) -> None:
 
 
 def _settle_values(made: Salvaged) -> None:
-    """Which large values the new log needs, and which of them no copy has."""
+    """Find the large values that the new log needs, and those of them that no copy has."""
     needed: dict[str, None] = {}
     for one in made.chains.values():
         for id in one.ids:
@@ -113,7 +112,8 @@ def _settle_values(made: Salvaged) -> None:
 
 
 def _settle_runs(made: Salvaged, at: int) -> None:
-    """A run whose history is cut off waits for a person, who learns what may have been in the rest of it."""
+    """Record that a run whose history is cut off needs attention, and what the lost part may have
+    contained."""
     missing = set(made.lost_values)
     for name, one in made.chains.items():
         if name == STORE_STREAM or not (one.lost or missing):
@@ -166,7 +166,7 @@ def _once_steps(made: Salvaged, one: Chain, state: RunState | None) -> Iterator[
 
 
 def _state(made: Salvaged, one: Chain, missing: set[str]) -> tuple[RunState | None, str]:
-    """The run as its history has it, and where a large value that is lost belongs."""
+    """The state of the run by its history, and the step or version whose large value is lost."""
     state: RunState | None = None
     without = ""
     for version, id in enumerate(one.ids, 1):

@@ -1,4 +1,4 @@
-"""The content of a repaired store, as it is put together."""
+"""The contents of a repaired store, collected step by step."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from holdfast.store.sqlite.salvage.candidates import NO_PLACE, Candidates, Journ
 
 
 class Cut(NamedTuple):
-    """The versions `first` to `last` of a stream are in no copy. `what` says what the stream is."""
+    """Versions `first` to `last` of a stream, which no copy has. `what` describes the stream."""
 
     stream: str
     first: int
     last: int
     what: str
     once: tuple[str, ...] = ()
-    """Steps with the effect `once` that were, or may have been, in that part."""
+    """Steps with the effect `once` that ran, or may have run, in that part."""
 
 
 class Extra(NamedTuple):
@@ -32,12 +32,12 @@ class Extra(NamedTuple):
     payload: str
     position: int = 0
     place: JournalPlace = NO_PLACE
-    """Of the creation of a stream that only a journal has: where its first event is there."""
+    """For the creation of a stream that only a journal has: the place of its first event in that journal."""
 
 
 @dataclass
 class Salvaged:
-    """All that a new database is made of."""
+    """The contents of the new database."""
 
     candidates: Candidates
     chains: dict[str, Chain]
@@ -63,7 +63,7 @@ class Salvaged:
     """The copies that are journals."""
 
     owners: set[str] = field(default_factory=set)
-    """Who owned a run: their lock files say when they were last alive."""
+    """The owners of runs: their lock files record when they were last alive."""
 
     @property
     def events(self) -> int:

@@ -21,9 +21,9 @@ def is_as_before(made: Salvaged) -> bool:
 
 
 class Order(NamedTuple):
-    """What the events of a log are sorted by. One whose position is known has that; one of a journal
-    follows the last known position before it there, by its line; any other one is counted behind one of
-    these."""
+    """The sort key of an event. An event with a known position is sorted by it; an event of a journal by the
+    last known position before it in the journal, then by its line; any other event by its distance (`after`)
+    from one of these."""
 
     position: int = 0
     line: int = 0
@@ -38,8 +38,8 @@ _LAST: Final = Order(1 << 62)
 
 
 class Survey(NamedTuple):
-    """The new log as a whole: its heads, the positions that its events had (0 where that is not known), and
-    when those were whose place in the log is known."""
+    """The new log as a whole: its heads, the former positions of its events (0 if unknown), and the times of
+    the events whose place in the log is known."""
 
     heads: list[StreamRow]
     positions: list[int]
@@ -60,7 +60,7 @@ class Survey(NamedTuple):
 
 
 def survey(made: Salvaged) -> Survey:
-    """Go through the new log once."""
+    """Read the new log once."""
     found = Survey([], [], [], sum(one.version for one in made.archived.values()))
     for name, number in {STORE_STREAM: 1, **made.numbers}.items():
         record = made.archived.get(name)
@@ -110,8 +110,9 @@ def _rows(made: Salvaged, name: str, number: int) -> Iterator[tuple[LogRow, Jour
 
 
 def log_rows(made: Salvaged, surveyed: Survey) -> Iterator[LogRow]:
-    """The whole log in its order. Positions stay if all are known and fit; else they are new. An event
-    whose place is not known follows the last older event, and the one before it in its stream."""
+    """The whole log in its order. Positions are kept if all are known and consistent; otherwise all are
+    assigned anew. An event without a known place follows the last older event, and the event before it in its
+    stream."""
     streams = [
         _ordered(_rows(made, name, number), surveyed.known)
         for name, number in {STORE_STREAM: 1, **made.numbers}.items()

@@ -1,15 +1,15 @@
-"""The store's own stream, made whole: which streams were created, in which order, archived and deleted.
+"""Rebuilds the store's own stream: which streams were created, in which order, archived and deleted.
 
-Every other stream has its number from its record here. A record is taken, in this order,
+The record of a stream's creation gives the stream its number. A record is, in this order of preference,
 
-1. where the hashes prove it; behind a gap, where it follows from the hash that is stored before it;
+1. one that the hashes prove; after a gap, one that follows from the stored hash before it;
 2. made again from the first event of its stream, whose hash covers the name;
-3. as a copy has it, though nothing proves it, unless the stream's row contradicts it;
+3. one that a copy has without proof, unless the stream's row contradicts it;
 4. made from the name that a row or an index has for the number;
 5. made for the oldest stream without a record that was created between its neighbours.
 
-A record of which none of this is left keeps its version under the name `@lost/N`, so that no other stream
-gets its number.
+If none of these is left, the version is kept under the name `@lost/N`, so that no other stream gets its
+number.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Creation(NamedTuple):
 
 
 def restore_records(made: Salvaged) -> None:
-    """Fill in the records of `made`, and what they say: numbers, kinds, what is archived or deleted."""
+    """Fill in the records of `made`, and the numbers, kinds, archivings and deletions that they record."""
     candidates = made.candidates
     made_again = candidates.add_copy(_MADE_AGAIN, SAME)
     for name, one in made.chains.items():
@@ -72,7 +72,7 @@ def restore_records(made: Salvaged) -> None:
     made.records = list(own.ids)
     believable = min(
         own.known, 2 * (own.version + len(candidates.names()))
-    )  # a damaged head may say anything
+    )  # a damaged head may have any version
     last = max(believable, *(candidates.number(name) - 1 for name in made.chains), 0)
     if last > own.version:
         made.records += _chained_anew(made, last, made_again)
@@ -97,9 +97,9 @@ def is_nameless(made: Salvaged, name: str) -> bool:
 
 
 def unrecorded(made: Salvaged, recorded: Container[object]) -> list[tuple[int, Creation]]:
-    """The streams whose creation is not recorded, in the order in which they were created, each with the time
-    that it has in this order. A journal has the order; where a stream of another copy belongs, or a run that
-    only the mirror shows, is known by the time."""
+    """The streams whose creation is not recorded, in the order of their creation, each with the time by which
+    it is sorted. Streams of a journal have the order of the journal; streams of other copies, and runs that
+    only the mirror shows, are placed among them by time."""
     journaled, others = list[Creation](), list[Creation]()
     for name in made.chains:
         if name == STORE_STREAM or name in recorded:
@@ -121,7 +121,7 @@ def unrecorded(made: Salvaged, recorded: Container[object]) -> list[tuple[int, C
 
 
 def _chained_anew(made: Salvaged, last: int, made_again: int) -> Iterator[Extra]:
-    """The records behind the proven ones, up to version `last`."""
+    """The records after the proven ones, up to version `last`."""
     proven = made.chains[STORE_STREAM].ids
     recorded = {
         fields.get("stream")
@@ -139,7 +139,7 @@ def _chained_anew(made: Salvaged, last: int, made_again: int) -> Iterator[Extra]
         extra = known.get(version)
         while left and left[0][0] < at:
             left.popleft()
-        # Behind a clock that was set back, what follows is no older than what is before it.
+        # If a clock was set back, a later record still counts as no older than the one before it.
         if extra is None and left and left[0][0] <= max(next_at[version], at):
             at, created = left.popleft()
             extra = created.record()
@@ -161,8 +161,8 @@ def _cut(made: Salvaged, version: int) -> None:
 
 
 def _known_records(made: Salvaged, last: int, made_again: int, recorded: set[Any]) -> dict[int, Extra]:
-    """Version → the record, of those behind the proven ones. Its time is 0 if that is not known. Adds the
-    streams that they create to `recorded`."""
+    """Version → record, for the known records after the proven ones; the time is 0 if it is not known. Adds
+    the streams that they create to `recorded`."""
     candidates, known = made.candidates, dict[int, Extra]()
     behind = made.chains[STORE_STREAM].version
     before = list[bytes]()
@@ -191,7 +191,7 @@ def _known_records(made: Salvaged, last: int, made_again: int, recorded: set[Any
 
 
 def _likelihood(one: Candidate, before: list[bytes], made_again: int) -> int:
-    """The lower, the likelier."""
+    """The rank of a candidate; lower is more likely."""
     if one.hash and any(one.chained(hash, _STORE) == one.hash for hash in before):
         return _FOLLOWS
     return _MADE if one.copy == made_again else _UNPROVEN

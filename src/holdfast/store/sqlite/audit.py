@@ -1,4 +1,4 @@
-"""Is the log what was written, and are the tables what the log says?"""
+"""Verifies the log against its hashes, and the tables against the log."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def verify(path: Path) -> Iterator[Fault]:
         for fault in _verify_log(db):
             whole = False
             yield fault
-        if whole:  # an event that is missing has no place
+        if whole:  # positions cannot be verified if an event is missing
             yield from _verify_positions(db)
         yield from _verify_blobs(db)
         yield from _verify_projections(path)
@@ -85,7 +85,7 @@ def _verify_log(db: apsw.Connection) -> Iterator[Fault]:
 
 
 class _Walk:
-    """Goes through one stream, event by event; after the first fault it only looks for the end."""
+    """Verifies one stream, event by event; after the first fault it only finds the end."""
 
     def __init__(self, name: str, kind: str) -> None:
         self._name = name
@@ -146,7 +146,7 @@ def _verify_numbers(db: apsw.Connection, created: dict[str, str]) -> Iterator[Fa
 
 
 def _verify_archived(streams: dict[int, Any], archived: dict[str, e.StreamArchived]) -> Iterator[Fault]:
-    """Of each there is a head, as the record says, and nothing else."""
+    """Verify that each archived stream has the head of its record, and nothing else."""
     left = {name: (kind, version, hash.hex()) for name, kind, version, hash, _, _ in streams.values()}
     for name, record in archived.items():
         if left.get(name) != ("archived", record.version, record.hash):
@@ -175,8 +175,8 @@ def _verify_heads(
 
 
 def _verify_positions(db: apsw.Connection) -> Iterator[Fault]:
-    """Every event in its place among all: what the feed's order is made of. Those that were archived have
-    left theirs empty."""
+    """Verify the position of every event, which is the order of the feed. Archived events leave their
+    positions empty."""
     found: list[tuple[Any, ...]] = db.execute(sql.query("count_positions")).fetchall()
     count, gone, first, last = found[0]
     if count + gone != last or first < 1:

@@ -38,7 +38,7 @@ from holdfast.store.sqlite.connection import connect, has_hot_journal, translate
 from holdfast.store.sqlite.seal import is_whole, read_seal, seal
 
 Progress = Callable[[str, int, int], None]
-"""Told now and then: what is being done, how much of it is done, of how much."""
+"""Called now and then with what is being done, how much of it is done, and the total."""
 
 BESIDE: Final = ("-wal", "-shm", "-journal")
 """Suffixes of the files that SQLite puts beside a database; the write-ahead log first."""
@@ -60,7 +60,7 @@ class Backup(msgspec.Struct, frozen=True):
     files: Attachment | None = None
     """Its saved files; None if it was made without them."""
     removed: tuple[Path, ...] | None = None
-    """Of one that was just made: the older ones that were removed for it."""
+    """For a new backup: the older ones that were removed for it."""
 
     JSON: ClassVar = {
         "path": "its file",
@@ -143,7 +143,7 @@ def create(
         if directory is not to:
             _refuse_target(store, to, force)
     with alone(store.parent), explained(directory):
-        # One at a time for each store: what has this name now was left behind by a process that died.
+        # One at a time for each store: a file of this name was left by a process that died.
         partial = directory / f".holdfast-{_tag(store)}.partial"
         remove(partial)
         try:
@@ -166,7 +166,7 @@ def create(
 
 
 def _refuse_target(store: Path, target: Path, force: bool) -> None:
-    """A backup takes the place of no store, and of no other file without `force`."""
+    """Raise `BadInput` if the target is a store, or, without `force`, a file that is not a backup."""
     home = store.parent.resolve()
     if target.parent == home and target.name.startswith(store.name):
         raise BadInput(f"{target} belongs to the store itself; name another file for the backup")
@@ -215,7 +215,7 @@ def copy(source: apsw.Connection, target: Path, progress: Progress = silent, roo
                     os.fsync(fd)
                     progress("copying", pages.page_count - pages.remaining, pages.page_count)
             db.pragma("journal_mode", "delete")
-            # A copy is another store. Also the deleted bytes go: a reader of the copy must not see them.
+            # A copy is another store. Deleted bytes are overwritten: a reader of the copy must not see them.
             db.pragma("secure_delete", True)
             db.execute(sql.query("remove_token"))
         finally:
@@ -298,7 +298,7 @@ def _begins(path: Path, event: object) -> bool:
     try:
         return _end(path, "ASC")[0] == event
     except (StoreError, apsw.Error):
-        return False  # damaged: whose it is, is not known
+        return False  # damaged: its store is not known
 
 
 def examine(path: Path) -> Backup:
@@ -319,8 +319,8 @@ def examine(path: Path) -> Backup:
 
 
 def rotate(directory: Path, keep: int, made: Path) -> list[Path]:
-    """Remove all but the newest `keep` backups of the store that `made` is of; those removed. That one
-    stays, whatever the clock said when the others were made, and so do those of other stores."""
+    """Remove all but the newest `keep` backups of the store of `made`; returns those removed. `made` itself
+    stays even if a clock was set back, and so do the backups of other stores."""
     others = [path for path in find_of(made, directory) if path.name != made.name]
     old = others[max(keep - 1, 0) :]
     with explained(directory):
@@ -374,7 +374,7 @@ def time_of(path: Path) -> datetime:
 
 
 def stamp(at: datetime) -> str:
-    """A time as it stands in the names of files; their order is that of time."""
+    """A time as it is written in file names, whose order is that of the times."""
     return at.astimezone(UTC).strftime(_STAMP)
 
 
@@ -394,7 +394,8 @@ def _instant(stamped: str) -> datetime:
 
 
 def _free_name(directory: Path, at: datetime) -> Path:
-    """A name behind all of the same second: one that rotation has freed would pass for an older one."""
+    """A name after all others of the same second: one that rotation has freed would sort as an older
+    backup."""
     here = [parsed for parsed in map(_parsed, directory.iterdir()) if parsed and parsed[0] == stamp(at)]
     number = max((number for _, number in here), default=0) + 1
     target = directory / f"holdfast-{stamp(at)}{f'-{number}' if number > 1 else ''}.db"
@@ -431,7 +432,7 @@ def explained(directory: Path) -> Iterator[None]:
                 f"no room left on the disk of {directory}; nothing was changed: free some space, or name "
                 "another place"
             ) from None
-        raise kind(f"{directory} cannot be used ({what}); put that right, or name another place") from None
+        raise kind(f"{directory} cannot be used ({what}); fix that, or name another place") from None
 
 
 def remove(path: Path) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class BudgetQueries:
-    """The part of `SqliteStore` that answers about budgets."""
+    """The queries of `SqliteStore` for budgets."""
 
     _read: Callable[..., list[tuple[Any, ...]]]
 

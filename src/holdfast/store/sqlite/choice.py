@@ -15,7 +15,7 @@ _CHILDREN: Final = "(SELECT * FROM runs INDEXED BY runs_by_parent WHERE parent =
 
 
 def table(*status: Sequence[str], parent: str | None = None) -> str:
-    """Which table has all runs of these statuses, and of this parent: the smallest."""
+    """The smallest table that has all runs of these statuses, and of this parent."""
     if parent:
         return _CHILDREN
     wanted = {one for some in status for one in some}
@@ -42,7 +42,8 @@ def array(texts: Sequence[str]) -> str:
 
 
 def glob(pattern: str) -> str:
-    """The pattern in SQLite's words: `[!a]` is `[^a]`, and a bracket without its end is just one."""
+    """The pattern as a GLOB of SQLite: `[!a]` becomes `[^a]`, and a bracket without its end matches
+    itself."""
     written, at = "", 0
     while at < len(pattern):
         letter, at = pattern[at], at + 1

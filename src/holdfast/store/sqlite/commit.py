@@ -1,12 +1,11 @@
 """One batch of submissions becomes one transaction, in as few SQL statements as there can be.
 
-apsw drops the GIL at every statement, and each drop lets fifty other threads in between. So all
-appends of runs that this process owns go in one statement, or two: what no projection looks at (a step
-that ran) goes through `logged`, the beginnings and ends of runs through `lived`, whatever else through
-`appended`. They are built on heads remembered from
-the last commit; the triggers compare them with the stored ones. If any is stale, nothing was written,
-and the batch is done again with heads read inside the transaction, where a stale owner is refused
-and the others are not touched.
+apsw releases the GIL at every statement, and each release lets many other threads run. So all appends of runs
+that this process owns are written by one statement, or two: events that no projection reads (a step that ran)
+through the view `logged`, the beginnings and ends of runs through `lived`, all others through `appended`.
+They build on the heads that are remembered from the last commit; the triggers compare these with the stored
+ones. If one is stale, nothing is written, and the batch is written again with heads that are read inside the
+transaction. There a stale owner is refused, and the other submissions are not affected.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from holdfast.store.submission import (
 
 
 class Head:
-    """Where a stream ends. Moved in place: the next append is built on it."""
+    """The head of a stream. It is updated in place: the next append builds on it."""
 
     __slots__ = ("epoch", "hash", "id", "version")
 
@@ -51,7 +50,8 @@ class Head:
 
 
 class Command:
-    """A foreign submission: what it appends, to each of its streams, is decided inside the transaction."""
+    """A submission for streams that the process need not own: its events for each stream are decided inside
+    the transaction."""
 
     __slots__ = ("decide", "durable", "error", "fate", "seal", "sources", "versions", "wake")
 
@@ -73,7 +73,7 @@ Submission = Append | Command
 
 
 def share(fate: Fate | None, error: BaseException) -> None:
-    """Later appends of the same execution fail for the first reason."""
+    """Make later appends of the same execution fail with the first error."""
     if fate is not None:
         fate.error = fate.error or error
 
@@ -87,7 +87,7 @@ _LOGGED = frozenset({"StepRan", "ValueRecorded", "Emitted", "PatchSeen", "Output
 
 
 class _Sorted:
-    """A batch by the way that its items go."""
+    """A batch, sorted by how its items are written."""
 
     __slots__ = ("begun", "logged", "others", "rows", "singly")
 
@@ -206,8 +206,8 @@ class Committer:
     # Appends on remembered heads
 
     def _write_lone_step(self, item: Submission, synced: bool) -> bool:
-        """Write the batch of a run whose steps go one after the other: one event that no projection looks at.
-        Whether it was that. Sorting such a batch would cost 2 % of a step."""
+        """Write a batch of one event that no projection reads, as a run with sequential steps makes them;
+        returns whether it was one. Sorting such a batch would cost 2 % of a step."""
         if isinstance(item, Command) or item.blobs or item.also or len(item.events) != 1:
             return False
         event, head = item.events[0], self._heads.get(item.stream)
@@ -268,8 +268,8 @@ class Committer:
     # One by one, on what the transaction reads
 
     def _write_one(self, item: Submission, synced: bool) -> None:
-        """Everything that can refuse the submission comes before the first write; companions, which see
-        that write, are undone with it."""
+        """Write one submission. All that can refuse it comes before the first write; companions, which see
+        that write, are rolled back with it."""
         try:
             if item.fate is not None and item.fate.error is not None:
                 raise item.fate.error
@@ -364,8 +364,9 @@ class Committer:
         return head.version
 
     def _begin(self, log: Head, stream: str, kind: str, at: int, synced: bool, values: list[Any]) -> Head:
-        """A new stream: the store's own stream records that it came to be. Its id is the place of that
-        record behind the store's own id, which is 1: so none is used twice, whatever was archived."""
+        """Begin a new stream, and record its creation in the store's own stream. Its id is the version of
+        that record plus 1, because the store's own stream has the id 1. So no id is used twice, even after
+        streams were archived."""
         id = 1 + log.version + 1
         _chain(STORE_STREAM, log, [new_event(e.StreamCreated(stream, kind), at)], synced, values, begins=id)
         return Head(id, 0, GENESIS, 0)
@@ -422,7 +423,7 @@ def _chain(
     fence: int | None = None,
     begins: int | None = None,
 ) -> None:
-    """Add the rows of `events` to `values` and move the head behind them."""
+    """Add the rows of `events` to `values` and move the head past them."""
     base, name = head.version, stream.encode()
     for event in events:
         head.version += 1

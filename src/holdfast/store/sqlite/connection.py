@@ -26,8 +26,9 @@ from holdfast.store.sqlite.forked import refuse_inherited
 APPLICATION_ID: Final = 0x686F6C64  # "hold"
 BUSY_MS: Final = 10_000
 PAGE_BYTES: Final = 2048
-"""Of new stores. A commit writes three pages, whatever is new in them: half the size is 7% of the speed;
-and a step that returns 2 KB takes 1.2 times that instead of a page of 4 KB (decision 0006)."""
+"""The page size of new stores. A commit writes three pages, however little has changed, so half the page size
+makes it 7% faster; a step that returns 2 KB writes 1.2 times as much as with pages of 4 KB (decision
+0006)."""
 
 _NETWORK: Final = frozenset(
     "nfs nfs4 cifs smb3 smbfs ncpfs afs ceph 9p glusterfs lustre gpfs ocfs2 gfs2 davfs fuse.sshfs "
@@ -222,7 +223,7 @@ def _was_ours(path: Path) -> bool:
 
 
 def refuse_network(directory: Path) -> None:
-    """Network filesystems lie about locks and syncs: the promise cannot be kept there."""
+    """Raise `StoreOnNetwork` for a network filesystem: its locks and syncs are not reliable."""
     kind = filesystem(directory)
     if kind in _NETWORK:
         raise StoreOnNetwork(

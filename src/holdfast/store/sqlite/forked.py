@@ -1,8 +1,9 @@
 """The databases that a forked child must not touch.
 
-SQLite keeps what it knows of a file's locks in memory, and a forked child has the parent's: a new connection
-to a file that was open there would believe to hold locks that it does not hold. And a mutex inside SQLite
-that another thread held at the moment of the fork is held there for ever: the child hangs, whatever it opens.
+SQLite keeps the state of a file's locks in memory, and a forked child inherits it: a new connection to a file
+that the parent had open would assume locks that it does not hold. And a mutex inside SQLite that another
+thread held at the moment of the fork is never released in the child, which then hangs when it opens any
+database.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Group commit: callers that arrive while a commit is under way share the next one.
 
-Leader and followers, no thread of its own in the synchronous case: the first caller to find no other
-committing commits for everyone who waits, then hands the lead to the first who came meanwhile. A
-step that runs alone thus never changes threads (a dedicated writer thread halved that speed).
+Leader and followers, without a thread of its own in the synchronous case: the first caller that finds no
+commit under way commits for all that wait, then hands the lead to the first that has queued meanwhile. So a
+step that runs alone never changes threads (a dedicated writer thread halved that speed).
 Submissions that no caller waits for (an event loop's) are led by one helper thread.
 
-Ctrl-C can fall between any two lines here. So the leader is written down in one place (`_leader`),
-and every hand-over can be repeated: a thread that is interrupted withdraws, and repeats it.
+Ctrl-C can be raised between any two lines here. So the leader is recorded in one place (`_leader`), and every
+hand-over can be repeated: a thread that is interrupted withdraws, and repeats it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class GroupCommit(Generic[S]):
         self._lock = threading.Lock()
         self._queue: list[S] = []
         self._leader: object = None
-        """Who commits now: the submission whose thread does, `_HELPER`, or None."""
+        """The current leader: the submission whose thread commits, `_HELPER`, or None."""
         self._called = threading.Lock()
         self._called.acquire()
         self._helper: threading.Thread | None = None
@@ -149,7 +149,7 @@ class GroupCommit(Generic[S]):
                 try:
                     wake(item)
                 except Exception:  # the others wait for their notices, too
-                    _log_error("what was to follow a commit failed")
+                    _log_error("a callback after a commit failed")
                 item.wake = None
 
     def _withdraw(self, item: S) -> None:

@@ -1,4 +1,4 @@
-"""Which file a name stands for."""
+"""The inode of a file name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables that are made of the log, in groups: each is rebuilt by itself where other code made it.
+"""The tables that are made from the log, in groups. A group is rebuilt alone if other code made its tables.
 
 A group `runs` is a file `runs.sql`: a view `projected_runs` whose triggers write the group's tables, and a
 trigger on `appended` (`log.sql`) that passes on the events that the group looks at. Among them is

@@ -272,8 +272,8 @@ ORDER BY o.stream DESC
 LIMIT ?4;
 
 -- name: memories
--- The newest first, before a version. `chosen` is `memories`, or those whose ids begin with ?1. A memory is superseded by the first one that names it and counts, or that
--- is superseded itself.
+-- The newest first, before a version. `chosen` is `memories`, or those whose ids begin with ?1 (always
+-- bound). A memory is superseded by the first one that names it and counts, or that is superseded itself.
 WITH RECURSIVE gone (id) AS (
     SELECT supersedes FROM memories WHERE supersedes <> '' AND NOT withdrawn
     UNION

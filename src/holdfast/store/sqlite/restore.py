@@ -4,8 +4,8 @@ The copy is made and verified beside the store; then, while the write lock is he
 the place of the old one. Killed at any moment, the directory has the old store or the new one.
 
 The write-ahead log of the old store must never be read with the new file. So all of it is brought into
-the old file first, and log and index are moved away before the new file comes. A process that still has the
-old store open continues those that were moved, and its next commit finds the file replaced.
+the old file first, and log and index are moved away before the new file is put in place. A process that still
+has the old store open continues to use the moved files, and its next commit finds that the file was replaced.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ from holdfast.ways import Way, quoted
 
 KEPT: Final = "before-restore-"
 REPAIRED: Final = "before-repair-"
-"""How the directories begin that keep what a restore, or a repair, has replaced."""
+"""Prefixes of the directories that keep the files which a restore, or a repair, has replaced."""
 Files = AbstractContextManager[Callable[[], None]]
-"""Prepares the files that belong to a backup; what it gives puts them in their place."""
+"""Prepares the files of a backup; the function that it yields puts them in place."""
 _NO_FILES: Final[Files] = nullcontext(lambda: None)
 
 
@@ -127,7 +127,7 @@ def _is_store(source: Path) -> bool:
 
 @contextmanager
 def _opened(source: Path) -> Iterator[apsw.Connection]:
-    """The database, read as it is: nothing comes to stand beside the file of a backup."""
+    """The database, opened without changes: SQLite makes no file beside that of a backup."""
     if has_hot_journal(source):
         raise StoreCorrupt(_damaged(source, "a rollback journal that holdfast did not write lies beside it"))
     try:
@@ -202,8 +202,8 @@ def _damaged(source: Path, why: str) -> str:
 def _put(
     partial: Path, path: Path, home: Path, at: datetime, incarnation: str, refuse: Callable[[], None]
 ) -> Path | None:
-    """Put the new file in the place of the old one, between two commits of everybody else. The lock names its
-    incarnation, so that a repair does not take the mirror of the old one for a copy of it."""
+    """Replace the old file by the new one, between two commits of other processes. The lock file names the
+    new incarnation, so that a repair does not use the mirror of the old store as a copy."""
     write_lock = WriteLock(str(home / "write.lock"))
     try:
         with write_lock:
@@ -222,7 +222,7 @@ def _put(
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Signals that can wait do: a Ctrl-C between two renames would leave the first one alone."""
+    """Block signals: after a Ctrl-C between two renames, only the first one would be done."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
     try:
         yield
@@ -302,8 +302,8 @@ def _keep(path: Path, at: datetime, log_emptied: bool) -> Path | None:
 
 
 def _fold(path: Path) -> None:
-    """If no process has the kept store open, leave it as one file: its last connection takes away the
-    rest."""
+    """If no process has the kept store open, make it one file: the last connection that closes removes the
+    others."""
     try:
         db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         db.pragma("user_version")
@@ -320,7 +320,7 @@ def _clear(path: Path) -> None:
         log = beside(second, "-wal")
         if second.exists() and path.exists() and second.samefile(path):
             if log.exists() and log.stat().st_size:
-                continue  # of a store that could not be read: it is nowhere else
+                continue  # the log of a store that could not be read: it is the only copy
             for suffix in (*BESIDE, ""):
                 beside(second, suffix).unlink(missing_ok=True)
         if not any(kept.iterdir()):

@@ -1,7 +1,7 @@
 """The SQLite store: connections, the commit path, reads.
 
-A submission's way to the disk: `append` → `GroupCommit` (who commits) → `_commit` (gate, transaction,
-is the file still there) → `Committer` (what is written).
+The path of a submission to the disk: `append` → `GroupCommit` (which thread commits) → `_commit` (write lock,
+transaction, check that the file is still there) → `Committer` (what is written).
 """
 
 from __future__ import annotations
@@ -99,7 +99,8 @@ class SqliteStore(BudgetQueries, TrackerQueries):
         self._reading = threading.Lock()
         self._reader: apsw.Connection | None = None
         self._readers = 0
-        """How many there were: each counts the commits of others from the beginning."""
+        """The number of readers so far, as a part of `pulse`: each reader counts the commits of others from
+        0."""
         self._db: apsw.Connection | None = None
         self._committer: Committer | None = None
         self._durability = durability
@@ -283,7 +284,7 @@ class SqliteStore(BudgetQueries, TrackerQueries):
         return swept
 
     def _commit(self, batch: list[Submission]) -> None:
-        """Write one batch; whatever goes wrong, every submitter gets the error."""
+        """Write one batch. If that fails, every submitter gets the error."""
         live = batch
         try:
             live = _without_doomed(batch)
@@ -293,7 +294,7 @@ class SqliteStore(BudgetQueries, TrackerQueries):
             for item in live:
                 if item.error is not None:
                     share(item.fate, item.error)
-        except BaseException:  # Ctrl-C in the leader: the others only know that they do not know
+        except BaseException:  # Ctrl-C in the leader: for the others the outcome is unknown
             self._fail(
                 live, StoreInDoubt(f"a commit to {self.path} was interrupted; resume to see its outcome")
             )
@@ -317,17 +318,17 @@ class SqliteStore(BudgetQueries, TrackerQueries):
 
     @staticmethod
     def _fail(batch: list[Submission], error: BaseException) -> None:
-        """Nothing of it is written. Refusals are replaced, too: they were decided on what is not
-        there."""
+        """Nothing of the batch is written. Refusals are replaced, too: they were decided on events that are
+        not written."""
         for item in batch:
             item.error = error
             if item.fate is not None:
                 item.fate.error = error
 
     def _after_io_error(self, batch: list[Submission], error: apsw.IOError) -> StoreError:
-        """Whether the commit took place is unknown: drop the connection, so that nothing is built on
-        what it believes, open anew and look. What is there is not acknowledged all the same: after a sync
-        that failed, a power cut may take it away."""
+        """It is unknown whether the commit took place: drop the connection, so that nothing is built on its
+        cached state, connect again and look. A commit that is there is still not acknowledged: after a failed
+        sync, a power cut may undo it."""
         with self._reading:
             self._disconnect()
         try:
@@ -364,23 +365,23 @@ class SqliteStore(BudgetQueries, TrackerQueries):
         return not found or found[0][3] != item.events[-1].payload
 
     def _overwrite_what_failed(self) -> None:
-        """A commit whose sync failed is whole in the write-ahead log, behind its end as other processes
-        know it: if all were killed now, the next one to open the store would find it. One more commit
-        takes its place."""
+        """Overwrite a commit whose sync failed. It is whole in the write-ahead log, after the end that other
+        processes know: if all were killed now, the next one to open the store would find it. One more commit
+        overwrites it."""
         with self._write_lock:
             self._writer()
             assert self._db is not None
             self._db.execute(sql.query("touch"))
 
     def _check_file(self) -> None:
-        """The database is the one we opened, not emptied; and so, looked at once in a while, is its
-        write-ahead log: a stat of a file that is written all the time makes each sync of it 80 µs slower
-        (measured on Linux 6.18)."""
+        """Check that the database is the file that was opened, and is not emptied. Its write-ahead log is
+        checked only once per second: a stat of a file that is written continuously makes each sync of it 80
+        µs slower (measured on Linux 6.18)."""
         vanished = inode_of(self._file, least=1) != self._inode
         if vanished or (time.monotonic() >= self._wal_due and not self._has_wal()):
             raise StoreVanished(
                 f"the store {self.path} was deleted, replaced or emptied while it was open; what was done "
-                "since is not recorded: put the directory back or start anew"
+                "since is not recorded: restore the directory or begin a new store"
             )
 
     def _has_wal(self) -> bool:
@@ -448,7 +449,7 @@ class SqliteStore(BudgetQueries, TrackerQueries):
 
     def _disconnect(self) -> None:
         self._committer = None
-        self._wal = None  # the last connection to close takes it away
+        self._wal = None  # the last connection that closes removes it
         connections = (self._db, self._reader)
         self._db = self._reader = None
         for db in connections:
@@ -471,7 +472,7 @@ class SqliteStore(BudgetQueries, TrackerQueries):
     def abandon(self) -> tuple[Inode | None, object]:
         """In a forked child: never touch the parent's connections again, not even to close them."""
         self._closed = "not usable in a forked child; start the process anew (spawn, exec)"
-        self._group = GroupCommit(self._commit)  # a thread that is not here may lead the old one for ever
+        self._group = GroupCommit(self._commit)  # the leader of the old one may be a thread of the parent
         self._write_lock.close()  # or this child would keep the lock after its parent's death
         return self._inode, (self._db, self._reader)
 
@@ -484,7 +485,7 @@ class SqliteStore(BudgetQueries, TrackerQueries):
         self._deciding.refuse_inside()
         self._refuse_closed()  # a forked child may never get the lock
         with self._reading:
-            self._refuse_closed()  # no thread opens a reader again that `close` has closed
+            self._refuse_closed()  # after `close`, no thread may open a reader again
             try:
                 if self._reader is None or not self._readers:
                     self._check_file()
@@ -497,7 +498,7 @@ class SqliteStore(BudgetQueries, TrackerQueries):
                 raise translate(error, self.path) from None
 
     def _check_usable(self) -> None:
-        """Before the database is read through other connections than those of this store."""
+        """Called before the database is read through connections of others than this store."""
         self._deciding.refuse_inside()
         self._refuse_closed()
         self._check_file()
@@ -683,7 +684,7 @@ class SqliteStore(BudgetQueries, TrackerQueries):
         if synced <= after:
             return FeedPage([], cursor)
         entries = [Entry(*row) for row in self._read("feed", (after, synced, limit, sql.listed(types)))]
-        if len(entries) < limit:  # all there is, and what was passed over need not be looked at again
+        if len(entries) < limit:  # the end of the feed: skipped events need not be read again
             return FeedPage(entries, self._cursor(synced, hash))
         return FeedPage(entries, self._cursor(entries[-1].position, entries[-1].hash))
 
@@ -707,7 +708,7 @@ class SqliteStore(BudgetQueries, TrackerQueries):
         return readers << 32 | int(self._read("pulse")[0][0])
 
     def _last_synced(self) -> tuple[int, bytes]:
-        """The position and the hash in one look: between two, the event may be archived."""
+        """The position and the hash in one query: between two queries the event may be archived."""
         found = self._read("last_synced")
         return (found[0][0], found[0][1]) if found else (0, b"")
 
@@ -729,7 +730,7 @@ class SqliteStore(BudgetQueries, TrackerQueries):
         found = self._read("hash_at_position", (after,)) if 0 < after < 1 << 63 else []
         if not found:  # a reader at the end must not start over because its last run was archived
             found = self._read("archived_head", (piece.upper(),))
-        # To the letter: base64 skips letters it does not know, and `int` reads "1_0".
+        # Compared as text: base64 ignores unknown letters, and `int` accepts "1_0".
         if not found or cursor != self._cursor(after, found[0][0]):
             is_past = incarnation == self.incarnation and 0 < after < self._last_synced()[0]
             raise Resync(

@@ -14,7 +14,7 @@ _JSON = ("labels", "checks", "meta", "evidence", "claim")
 
 
 class TrackerQueries:
-    """The part of `SqliteStore` that answers about the tracker."""
+    """The queries of `SqliteStore` for tasks, links and sessions."""
 
     _read: Callable[..., list[tuple[Any, ...]]]
 

@@ -59,14 +59,14 @@ class WriteLock:
 
     @property
     def incarnation(self) -> str:
-        """Which store that is, or was; empty if an older version marked it."""
+        """The incarnation of the store that is, or was, here; empty if an older version wrote the file."""
         try:
             return os.pread(self._fd, _MARK_BYTES, 0)[1:].decode("ascii", "replace")
         except OSError:  # it is read again at the next opening
             return ""
 
     def mark(self, incarnation: str = "") -> None:
-        """There is a store now. One that cannot be marked is marked by the next process that opens it."""
+        """Record that there is a store. If that fails, the next process that opens it records it."""
         try:
             os.pwrite(self._fd, b"1" + incarnation.encode(), 0)
         except OSError:
@@ -84,8 +84,8 @@ class WriteLock:
         logging.getLogger("holdfast").warning(text, waited_s, self._path, who)
 
     def release_stopped_writer(self, pid: int) -> None:
-        """If the process `pid` was stopped while it held the lock: let it continue until it has left it, and
-        stop it again. Otherwise no process could write, short of ending that one."""
+        """If the process `pid` was stopped while it held the lock, continue it until it has released the
+        lock, and stop it again. Otherwise no process could write until that one is ended."""
         import signal
 
         from holdfast.lock_holder import find_holder, state_of

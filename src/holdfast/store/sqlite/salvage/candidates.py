@@ -1,7 +1,7 @@
 """Everything that the copies of a log still hold, in a scratch database, so that a large log need
 not fit into memory.
 
-Nothing in it is true because it is there. `operations/repairing` decides by the hashes what to take.
+Nothing in it is trusted: `operations/repairing` decides by the hashes which events to use.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from holdfast.store.sqlite.salvage.rows import BlobRow, EventRow, HeadRow, MetaR
 
 OWN, SAME, OLDER, EARLIER = 0, 1, 2, 3
 """How much a copy is trusted: the store's own files, another copy of the same log, a copy from before a
-repair (its events count, but not what it says of the ends of streams), a copy of an earlier life of the
-store, which may have gone another way since."""
+repair (its events are used, but it does not decide where streams end), a copy from before a restore, whose
+history may differ."""
 _REACHED = (0, 2)
 _UNLIKELY = 1 << 40
 
@@ -59,8 +59,8 @@ class Head(NamedTuple):
 
 
 class JournalPlace(NamedTuple):
-    """Where an event is in a journal, whose lines are in the order of the log: behind the event of that
-    position, the last one that is known, in that line."""
+    """The place of an event in a journal, whose lines are in the order of the log: after the event at
+    position `behind`, the last one that is known, in the line `line`."""
 
     behind: int = 0
     line: int = 0
@@ -95,7 +95,7 @@ class Candidates:
     def close(self) -> None:
         self._db.close(True)
 
-    # Putting in
+    # Adding
 
     def add_copy(self, label: str, trust: int) -> int:
         self._db.execute("INSERT INTO copies (label, trust) VALUES (?, ?)", (label, trust))
@@ -108,7 +108,7 @@ class Candidates:
         self._db.execute("UPDATE copies SET trust = ? WHERE id = ?", (trust, copy))
 
     def forget(self, copy: int) -> None:
-        """Take a copy out again that is of another log."""
+        """Remove a copy that is of another log."""
         for table in ("found", "names", "entries", "heads", "places"):
             self._db.execute(f"DELETE FROM {table} WHERE copy = ?", (copy,))
 
@@ -190,9 +190,9 @@ class Candidates:
         self._db.execute(sql.query("salvage_name"), (copy, stream, name))
 
     def read_indexes(self) -> None:
-        """Use what the indexes of the databases say of the positions of events and the names of streams.
-        Entries of other indexes look alike, and are dropped. An entry is the name of a stream if the hash of
-        the stream's first event covers it, or if its page agrees with what is known."""
+        """Read the positions of events and the names of streams from the indexes of the databases. Entries of
+        other indexes look the same and are dropped. An entry is the name of a stream if the hash of the
+        stream's first event covers it, or if its page agrees with the known names."""
         self._db.execute(sql.query("salvage_no_other_index"))
         self._correct_positions()
         named: list[Any] = self._db.execute(sql.query("salvaged_named_first_events")).fetchall()
@@ -205,7 +205,7 @@ class Candidates:
 
     def _correct_positions(self) -> None:
         """Where the table and the index of the events have different positions, one of them is damaged. A
-        position cannot be true if another event has it, or if it is behind the end of the log."""
+        position is wrong if another event has it, or if it is after the end of the log."""
         ends: dict[int, int] = {}
         misplaced: list[Any] = self._db.execute(sql.query("salvaged_misplaced")).fetchall()
         for id, copy, stored, indexed in misplaced:
@@ -219,8 +219,8 @@ class Candidates:
         return self._db.execute(sql.query("salvaged_other_at"), (id, position)).get is None
 
     def name_orphans(self) -> None:
-        """Find the names of streams whose rows are lost: other copies may number them alike, and the hash of
-        a first event covers the name."""
+        """Find the names of streams whose rows are lost: other copies may have the same numbers, and the hash
+        of a first event covers the name."""
         self._db.execute(sql.query("salvage_names_alike"))
         left = [
             first

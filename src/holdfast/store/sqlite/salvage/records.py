@@ -1,4 +1,4 @@
-"""Records in a page, found by what their headers look like, whatever became of the page around them.
+"""Finds records in a page by the form of their headers, even if the rest of the page is damaged.
 
 A record says in its header of which types its columns are. The tables of the log have headers that hardly
 anything else has, so their rows are found in a page whose own header or cell pointers are damaged, in a page

@@ -1,8 +1,8 @@
 """Putting a repaired database in the place of a damaged one, while no process can open either.
 
 The old files get a second place first. Until the new one has its name, the directory has no database, so
-that opening the store meanwhile is refused; killed at any moment, the next repair puts the old files
-back, or sees that all was done.
+that opening the store meanwhile is refused. If the repair is killed at any moment, the next one restores the
+old files, or finds that the swap was finished.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ def _locking(fd: int) -> int:
 
 
 def incarnation_of(home: Path) -> str:
-    """Which store the directory has, or had, by its lock; empty if that does not say."""
+    """The incarnation of the store that the directory has, or had, by its write lock; empty if it names
+    none."""
     write_lock = WriteLock(str(home / "write.lock"))
     try:
         return write_lock.incarnation
