@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from holdfast.clock import Clock
+from holdfast.errors import WrongColour
 from holdfast.kernel.identity import Counters
 
 if TYPE_CHECKING:
@@ -107,5 +108,7 @@ def in_body(call: InsideStep) -> Iterator[None]:
         current.reset(token)
 
 
-def on_this_thread(scope: Scope) -> bool:
-    return scope.thread == threading.get_ident()
+def require_thread(scope: Scope, what: str) -> None:
+    """Raises `WrongColour` if another thread than that of the scope calls `what`."""
+    if scope.thread != threading.get_ident():
+        raise WrongColour(f"{what} was called on another thread than the one of its scope")

@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from holdfast.engine.execution.scope import Scope, current, on_this_thread
-from holdfast.errors import WrongColour
+from holdfast.engine.execution.scope import Scope, current, require_thread
 from holdfast.kernel.identity import check_step_key, check_step_name
 
 
@@ -38,8 +37,7 @@ def branch(name: str, key: object = "") -> Iterator[None]:
     if type(scope) is not Scope:
         yield
         return
-    if not on_this_thread(scope):
-        raise WrongColour("branch() was called on another thread than the one of its scope")
+    require_thread(scope, "branch()")
     if scope.execution.control is not None:
         raise scope.execution.control
     inner = scope.keyed_child(name, chosen) if chosen else scope.child(name)

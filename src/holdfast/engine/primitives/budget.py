@@ -12,8 +12,7 @@ from __future__ import annotations
 from types import TracebackType
 
 from holdfast.engine.execution.reserving import Paying
-from holdfast.engine.execution.scope import Scope, current, on_this_thread
-from holdfast.errors import WrongColour
+from holdfast.engine.execution.scope import Scope, current, require_thread
 from holdfast.kernel.amounts import Amounts, check_name
 
 
@@ -29,8 +28,7 @@ class budget:  # noqa: N801 - reads as a noun in `with budget("research"):`
         scope = current.get()
         if type(scope) is not Scope:
             return
-        if not on_this_thread(scope):
-            raise WrongColour("budget() was entered on another thread than the one of its scope")
+        require_thread(scope, "budget()")
         self._before, scope.budget = scope.budget, self._paying
 
     def __exit__(

@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.engine.execution import thread_driver
 from holdfast.engine.execution.execution import Execution
-from holdfast.engine.execution.scope import InsideStep, Scope, current, on_this_thread
+from holdfast.engine.execution.scope import InsideStep, Scope, current, require_thread
 from holdfast.engine.files.checkpoint_append import CheckpointAppend
 from holdfast.errors import BadInput, WrongColour
 from holdfast.kernel import codec
@@ -179,8 +179,7 @@ def scope_of_caller(what: str) -> Scope | None:
     scope = current.get()
     if type(scope) is not Scope:
         return None
-    if not on_this_thread(scope):
-        raise WrongColour(f"{what}() was called on another thread than the one of its scope")
+    require_thread(scope, f"{what}()")
     return scope
 
 

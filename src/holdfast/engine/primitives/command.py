@@ -18,7 +18,7 @@ import msgspec
 from holdfast.engine.execution.call import Call, Spec
 from holdfast.engine.execution.command_output import OUTPUT_LIMIT, OnLine
 from holdfast.engine.execution.reserving import Reserve, check_reserve
-from holdfast.engine.execution.scope import InsideStep, Scope, current, on_this_thread
+from holdfast.engine.execution.scope import InsideStep, Scope, current, require_thread
 from holdfast.engine.execution.step_options import ONCE, Retry, Seconds, check_files, seconds
 from holdfast.engine.execution.thread_driver import drive
 from holdfast.engine.primitives.command_line import CommandLine, Word
@@ -175,8 +175,7 @@ class CommandStep:
         scope = current.get()
         if isinstance(scope, InsideStep) or scope is None:
             return None
-        if not on_this_thread(scope):
-            raise WrongColour("command() was called on another thread than the one of its scope")
+        require_thread(scope, "command()")
         line = CommandLine.of(argv, cwd, env, stdin)
         effect = how.effect or _effect(scope.execution, line.cwd, bool(how.writes or how.isolate))
         if effect == "once" and how.retry is not None:

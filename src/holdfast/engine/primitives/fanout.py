@@ -14,7 +14,7 @@ from holdfast.engine.execution.call import Call, Outcome
 from holdfast.engine.execution.control import Control
 from holdfast.engine.execution.crew import Work, attempt, run_all, run_in_turns
 from holdfast.engine.execution.execution import Execution
-from holdfast.engine.execution.scope import Scope, current, on_this_thread
+from holdfast.engine.execution.scope import Scope, current, require_thread
 from holdfast.engine.execution.thread_delivery import call_branch
 from holdfast.engine.execution.thread_driver import barrier, drive
 from holdfast.engine.primitives.slots import Slots, limited
@@ -50,8 +50,7 @@ def parallel(branch: Any, items: Iterable[Any], *, limit: int = 8) -> list[Any]:
     scope = current.get()
     if type(scope) is not Scope:
         return _results(run_all([_plain(branch, item) for item in items], limit))
-    if not on_this_thread(scope):
-        raise WrongColour("parallel() was called on another thread than the one of its scope")
+    require_thread(scope, "parallel()")
     run = scope.execution
     if run.is_async:
         raise WrongColour("parallel() would block this async workflow: write `await gather(...)`")

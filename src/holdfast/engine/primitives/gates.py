@@ -27,7 +27,7 @@ from holdfast.clock import instant
 from holdfast.engine.execution import thread_driver
 from holdfast.engine.execution.execution import Execution
 from holdfast.engine.execution.parking import Wait
-from holdfast.engine.execution.scope import Scope, current, on_this_thread
+from holdfast.engine.execution.scope import Scope, current, require_thread
 from holdfast.engine.execution.step_options import Seconds, seconds
 from holdfast.errors import BadInput, StepTimeout, WrongColour
 from holdfast.kernel import codec
@@ -199,8 +199,7 @@ def _scope(what: str) -> Scope:
         raise WrongColour(
             f"{what}() waits for an answer from outside, so it can only be called in a workflow's run"
         )
-    if not on_this_thread(scope):
-        raise WrongColour(f"{what}() was called on another thread than the one of its scope")
+    require_thread(scope, f"{what}()")
     return scope
 
 

@@ -11,8 +11,8 @@ from decimal import Context, Decimal
 from typing import Final
 
 from holdfast.engine.execution.execution import Execution
-from holdfast.engine.execution.scope import Scope, current, on_this_thread
-from holdfast.errors import BadInput, WrongColour
+from holdfast.engine.execution.scope import Scope, current, require_thread
+from holdfast.errors import BadInput
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 
@@ -29,8 +29,7 @@ def scope_of_code(what: str) -> Scope:
         raise BadInput(
             f"{what} is called in the code of a workflow that a run executes, not in a step's body"
         )
-    if not on_this_thread(scope):
-        raise WrongColour(f"{what} was called on another thread than the one of its scope")
+    require_thread(scope, what)
     return scope
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from holdfast.engine.execution.arguments import Signature
 from holdfast.engine.execution.call import Call, Spec
 from holdfast.engine.execution.execution import Execution
-from holdfast.engine.execution.scope import InsideStep, Scope, current, on_this_thread
+from holdfast.engine.execution.scope import InsideStep, Scope, current, require_thread
 from holdfast.engine.execution.thread_driver import drive
 from holdfast.errors import StoreError, WrongColour
 
@@ -55,8 +55,7 @@ async def await_service(
 def _make(
     scope: Scope, name: str, fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
 ) -> Call:
-    if not on_this_thread(scope):
-        raise WrongColour(f"hf.{name}() was called on another thread than the one of its scope")
+    require_thread(scope, f"hf.{name}()")
     digested = _signature(fn, name).digest(args, kwargs)
     guarded = _guarded(scope.execution, fn)
     spec = Spec(name, lambda: guarded(*args, **kwargs), touches_files=False)

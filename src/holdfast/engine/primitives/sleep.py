@@ -13,7 +13,7 @@ from typing import Any
 from holdfast.engine.execution import thread_driver
 from holdfast.engine.execution.execution import Execution
 from holdfast.engine.execution.parking import IN_PLACE_S, Wait
-from holdfast.engine.execution.scope import Scope, current, on_this_thread
+from holdfast.engine.execution.scope import Scope, current, require_thread
 from holdfast.engine.execution.step_options import Seconds, seconds
 from holdfast.errors import BadInput, StepTimeout, WrongColour
 from holdfast.kernel import commands as c
@@ -64,8 +64,7 @@ class Sleep:
         scope = current.get()
         if type(scope) is not Scope:
             return None
-        if not on_this_thread(scope):
-            raise WrongColour("sleep() was called on another thread than the one of its scope")
+        require_thread(scope, "sleep()")
         return scope
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.engine.execution.arguments import Signature
 from holdfast.engine.execution.call import Call, Spec
-from holdfast.engine.execution.scope import Scope, current, on_this_thread
+from holdfast.engine.execution.scope import Scope, current, require_thread
 from holdfast.engine.execution.thread_driver import drive
 from holdfast.engine.files import file_windows
 from holdfast.errors import BadInput, BadWorkspace, HoldfastError, WrongColour
@@ -102,8 +102,7 @@ def _scope(name: str) -> Scope:
     scope = current.get()
     if type(scope) is not Scope:
         raise BadInput(f"{name}() is a step: call it from a workflow that a run executes")
-    if not on_this_thread(scope):
-        raise WrongColour(f"{name}() was called on another thread than the one of its scope")
+    require_thread(scope, f"{name}()")
     return scope
 
 

@@ -15,8 +15,8 @@ from uuid import UUID
 import msgspec
 
 from holdfast.clock import Clock, SystemClock, instant
-from holdfast.engine.execution.scope import Scope, current, on_this_thread
-from holdfast.errors import BadInput, WrongColour
+from holdfast.engine.execution.scope import Scope, current, require_thread
+from holdfast.errors import BadInput
 from holdfast.kernel import codec
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
@@ -68,8 +68,7 @@ def _recorded(name: str, make: Callable[[Clock], Any]) -> Any:
     scope = current.get()
     if type(scope) is not Scope:
         return _made(name, make, _SYSTEM if scope is None else scope.execution.engine.clock)
-    if not on_this_thread(scope):
-        raise WrongColour(f"{name}() was called on another thread than the one of its scope")
+    require_thread(scope, f"{name}()")
     run = scope.execution
     key = scope.counters.key(name)
     ordinal = scope.counters.ordinal

@@ -17,7 +17,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from holdfast.colour import in_loop
 from holdfast.engine.execution.arguments import Signature
-from holdfast.engine.execution.scope import Scope, current, on_this_thread
+from holdfast.engine.execution.scope import Scope, current, require_thread
 from holdfast.engine.runs.module_place import place_of
 from holdfast.errors import BadInput, DetachedStep, WrongColour
 
@@ -67,8 +67,7 @@ class WorkflowBase(Generic[P, R]):
         scope = current.get()
         if type(scope) is not Scope:
             return None
-        if not on_this_thread(scope):
-            raise WrongColour(f"workflow {self.name} was called on another thread than the one of its scope")
+        require_thread(scope, f"workflow {self.name}")
         if scope.execution.is_async != in_async:
             if in_async:
                 raise WrongColour(
