@@ -20,7 +20,7 @@ from holdfast.agents.backends.job_round import in_round, next_round
 from holdfast.agents.backends.retries import Retries
 from holdfast.agents.config import in_one_line
 from holdfast.agents.protocol import Agent, Job, Outcome, check_agent, outcome_of
-from holdfast.engine.execution.scope import Scope, current
+from holdfast.engine.execution.scope import Scope, current, refuse_in_async
 from holdfast.engine.execution.step_options import Retry, Seconds, seconds
 from holdfast.engine.primitives.branch import branch
 from holdfast.engine.primitives.snapshot import snapshot
@@ -71,8 +71,7 @@ class Work:
         cut off, and repeats no step of it that is recorded.
         """
         scope = _scope("work")
-        if scope.execution.is_async:
-            raise WrongColour("work() would block this async workflow: write `await work.aio(...)`")
+        refuse_in_async(scope.execution, "work")
         if not isinstance(agent, str):
             _check_is_data(check_agent(agent))
         how = _how(job, role, timeout, isolate, retry)

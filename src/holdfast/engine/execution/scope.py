@@ -112,3 +112,10 @@ def require_thread(scope: Scope, what: str) -> None:
     """Raises `WrongColour` if another thread than that of the scope calls `what`."""
     if scope.thread != threading.get_ident():
         raise WrongColour(f"{what} was called on another thread than the one of its scope")
+
+
+def refuse_in_async(run: Execution, what: str, instead: str = "") -> None:
+    """Raises `WrongColour` in an async workflow, whose event loop `what()` would block."""
+    if run.is_async:
+        way = instead or f"{what}.aio"
+        raise WrongColour(f"{what}() would block this async workflow: write `await {way}(...)`")

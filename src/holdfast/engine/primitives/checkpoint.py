@@ -10,9 +10,9 @@ import msgspec
 
 from holdfast.engine.execution import thread_driver
 from holdfast.engine.execution.execution import Execution
-from holdfast.engine.execution.scope import InsideStep, Scope, current, require_thread
+from holdfast.engine.execution.scope import InsideStep, Scope, current, refuse_in_async, require_thread
 from holdfast.engine.files.checkpoint_append import CheckpointAppend
-from holdfast.errors import BadInput, WrongColour
+from holdfast.errors import BadInput
 from holdfast.kernel import codec
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
@@ -46,8 +46,7 @@ Make = Callable[[str, int, str], CheckpointAppend]
 
 def take(scope: Scope, name: str, make: Make, what: str = "checkpoint") -> None:
     """A checkpoint in a `def` workflow; `what` is what the code calls it."""
-    if scope.execution.is_async:
-        raise WrongColour(f"{what}() would block this async workflow: write `await {what}.aio(...)`")
+    refuse_in_async(scope.execution, what)
     key, taken = _take(scope, name, make)
     if taken is None:
         thread_driver.replayed(scope.execution, key)

@@ -18,14 +18,14 @@ import msgspec
 from holdfast.engine.execution.call import Call, Spec
 from holdfast.engine.execution.command_output import OUTPUT_LIMIT, OnLine
 from holdfast.engine.execution.reserving import Reserve, check_reserve
-from holdfast.engine.execution.scope import InsideStep, Scope, current, require_thread
+from holdfast.engine.execution.scope import InsideStep, Scope, current, refuse_in_async, require_thread
 from holdfast.engine.execution.step_options import ONCE, Retry, Seconds, check_files, seconds
 from holdfast.engine.execution.thread_driver import drive
 from holdfast.engine.primitives.command_line import CommandLine, Word
 from holdfast.engine.primitives.command_process import directory_of, execute
 from holdfast.engine.processes.process import TAIL_BYTES
 from holdfast.engine.runs.workflow import workflow
-from holdfast.errors import BadInput, BadWorkspace, CommandFailed, WrongColour
+from holdfast.errors import BadInput, BadWorkspace, CommandFailed
 from holdfast.kernel.amounts import Amounts
 from holdfast.kernel.events import Code, Effect, Isolate
 from holdfast.kernel.identity import check_step_name, name_of_program
@@ -127,8 +127,7 @@ class CommandStep:
         call = self._call(argv, name, cwd, env, stdin, how)
         if call is None:
             raise BadInput("command() is a step: call it from a workflow that a run executes")
-        if call.execution.is_async:
-            raise WrongColour("command() would block this async workflow: write `await command.aio(...)`")
+        refuse_in_async(call.execution, "command")
         result: CommandResult = drive(call, call.recall())
         return result
 

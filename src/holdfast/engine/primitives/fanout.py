@@ -14,7 +14,7 @@ from holdfast.engine.execution.call import Call, Outcome
 from holdfast.engine.execution.control import Control
 from holdfast.engine.execution.crew import Work, attempt, run_all, run_in_turns
 from holdfast.engine.execution.execution import Execution
-from holdfast.engine.execution.scope import Scope, current, require_thread
+from holdfast.engine.execution.scope import Scope, current, refuse_in_async, require_thread
 from holdfast.engine.execution.thread_delivery import call_branch
 from holdfast.engine.execution.thread_driver import barrier, drive
 from holdfast.engine.primitives.slots import Slots, limited
@@ -52,8 +52,7 @@ def parallel(branch: Any, items: Iterable[Any], *, limit: int = 8) -> list[Any]:
         return _results(run_all([_plain(branch, item) for item in items], limit))
     require_thread(scope, "parallel()")
     run = scope.execution
-    if run.is_async:
-        raise WrongColour("parallel() would block this async workflow: write `await gather(...)`")
+    refuse_in_async(run, "parallel", "gather")
     assert run.threads_delivery is not None
     if not isinstance(branch, (Step, BoundStep)):
         return _results(run_in_turns(run, [_branch(scope, branch, item) for item in items], limit))

@@ -27,7 +27,7 @@ from holdfast.clock import instant
 from holdfast.engine.execution import thread_driver
 from holdfast.engine.execution.execution import Execution
 from holdfast.engine.execution.parking import Wait
-from holdfast.engine.execution.scope import Scope, current, require_thread
+from holdfast.engine.execution.scope import Scope, current, refuse_in_async, require_thread
 from holdfast.engine.execution.step_options import Seconds, seconds
 from holdfast.errors import BadInput, StepTimeout, WrongColour
 from holdfast.kernel import codec
@@ -205,8 +205,7 @@ def _scope(what: str) -> Scope:
 
 def _plain_scope(what: str) -> Scope:
     scope = _scope(what)
-    if scope.execution.is_async:
-        raise WrongColour(f"{what}() would block this async workflow: write `await {what}.aio(...)`")
+    refuse_in_async(scope.execution, what)
     return scope
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from holdfast.engine.execution.arguments import Signature
 from holdfast.engine.execution.call import Call, Spec
 from holdfast.engine.execution.execution import Execution
-from holdfast.engine.execution.scope import InsideStep, Scope, current, require_thread
+from holdfast.engine.execution.scope import InsideStep, Scope, current, refuse_in_async, require_thread
 from holdfast.engine.execution.thread_driver import drive
 from holdfast.errors import StoreError, WrongColour
 
@@ -23,10 +23,7 @@ def call_service(name: str, fn: Callable[..., Any], args: Sequence[Any], kwargs:
     """Call `fn` from a thread; `name` is that of the step."""
     scope = current.get()
     if type(scope) is Scope:
-        if scope.execution.is_async:
-            raise WrongColour(
-                f"hf.{name}() would block this async workflow: write `await hf.aio.{name}(...)`"
-            )
+        refuse_in_async(scope.execution, f"hf.{name}", f"hf.aio.{name}")
         call = _make(scope, name, fn, args, kwargs)
         return drive(call, call.recall())
     if isinstance(scope, InsideStep):

@@ -13,9 +13,9 @@ from typing import Any
 from holdfast.engine.execution import thread_driver
 from holdfast.engine.execution.execution import Execution
 from holdfast.engine.execution.parking import IN_PLACE_S, Wait
-from holdfast.engine.execution.scope import Scope, current, require_thread
+from holdfast.engine.execution.scope import Scope, current, refuse_in_async, require_thread
 from holdfast.engine.execution.step_options import Seconds, seconds
-from holdfast.errors import BadInput, StepTimeout, WrongColour
+from holdfast.errors import BadInput, StepTimeout
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.state import StepState
@@ -32,8 +32,7 @@ class Sleep:
 
             time.sleep(_checked(duration))
             return
-        if scope.execution.is_async:
-            raise WrongColour("sleep() would block this async workflow: write `await sleep.aio(...)`")
+        refuse_in_async(scope.execution, "sleep")
         run = scope.execution
         key, ordinal, past = _recall(scope)
         if past is not None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.engine.execution.arguments import Signature
 from holdfast.engine.execution.call import Call, Spec
-from holdfast.engine.execution.scope import Scope, current, require_thread
+from holdfast.engine.execution.scope import Scope, current, refuse_in_async, require_thread
 from holdfast.engine.execution.thread_driver import drive
 from holdfast.engine.files import file_windows
 from holdfast.errors import BadInput, BadWorkspace, HoldfastError, WrongColour
@@ -80,8 +80,7 @@ def _ids(a: str, b: str | None) -> tuple[str, str | None]:
 
 def _call(name: str, signature: Signature, args: tuple[Any, ...], body: Callable[..., Any]) -> Any:
     scope = _scope(name)
-    if scope.execution.is_async:
-        raise WrongColour(f"{name}() would block this async workflow: write `await {name}.aio(...)`")
+    refuse_in_async(scope.execution, name)
     call = _make(scope, name, signature, args, body)
     return drive(call, call.recall())
 
