@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from holdfast.clock import Clock
-from holdfast.errors import WrongColour
+from holdfast.errors import BadInput, WrongColour
 from holdfast.kernel.identity import Counters
 
 if TYPE_CHECKING:
@@ -112,6 +112,18 @@ def require_thread(scope: Scope, what: str) -> None:
     """Raises `WrongColour` if another thread than that of the scope calls `what`."""
     if scope.thread != threading.get_ident():
         raise WrongColour(f"{what} was called on another thread than the one of its scope")
+
+
+def scope_of_caller(what: str, shown: str = "") -> Scope | None:
+    """The scope of the code that calls `what`; None outside a run and in the body of a step. If
+    `shown` is given, it names the call, and a call in a body raises `BadInput`."""
+    scope = current.get()
+    if type(scope) is not Scope:
+        if shown and scope is not None:
+            raise BadInput(f"{shown} is called in a step's body; call it in the workflow")
+        return None
+    require_thread(scope, what)
+    return scope
 
 
 def refuse_in_async(run: Execution, what: str, instead: str = "") -> None:

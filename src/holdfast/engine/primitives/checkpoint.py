@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.engine.execution import thread_driver
 from holdfast.engine.execution.execution import Execution
-from holdfast.engine.execution.scope import InsideStep, Scope, current, refuse_in_async, require_thread
+from holdfast.engine.execution.scope import InsideStep, Scope, current, refuse_in_async, scope_of_caller
 from holdfast.engine.files.checkpoint_append import CheckpointAppend
 from holdfast.errors import BadInput
 from holdfast.kernel import codec
@@ -28,13 +28,13 @@ class Checkpoint:
     def __call__(self, name: str, **data: Any) -> None:
         """A point with a name, with data that describe it, to which the run can be rewound. Durable when
         this returns."""
-        scope = scope_of_caller("checkpoint")
+        scope = scope_of_caller("checkpoint()")
         if scope is not None:
             take(scope, name, _with_data(scope, data))
 
     def aio(self, name: str, **data: Any) -> Coroutine[Any, Any, None]:
         """The same for async workflows."""
-        scope = scope_of_caller("checkpoint")
+        scope = scope_of_caller("checkpoint()")
         if scope is None:
             return nothing()
         return take_soon(scope, name, _with_data(scope, data))
@@ -113,7 +113,7 @@ def emit(name: str, value: object) -> None:
         )
         run.engine.store.append_soon(entry, run.engine.flusher.outcome_for(run))
         return
-    scope = scope_of_caller("emit")
+    scope = scope_of_caller("emit()")
     if scope is None:
         return
     key = scope.counters.key(name)
@@ -132,9 +132,7 @@ def stage(name: str) -> None:
     """
     if not _STAGE.fullmatch(check_text(name, "stage(name)")):
         raise BadInput(f"stage({name!r}): 1 to {_STAGE_CHARS} characters on one line")
-    if isinstance(current.get(), InsideStep):
-        raise BadInput(f"stage({name!r}) is called in a step's body; call it in the workflow")
-    scope = scope_of_caller("stage")
+    scope = scope_of_caller("stage()", f"stage({name!r})")
     if scope is None:
         return
     run = scope.execution
@@ -157,7 +155,7 @@ def patched(id: str) -> bool:
             draft = ask(q)
     """
     check_step_name(id)
-    scope = scope_of_caller("patched")
+    scope = scope_of_caller("patched()")
     if scope is None:
         return True
     run = scope.execution
@@ -172,14 +170,6 @@ def patched(id: str) -> bool:
         if known and not recorded:
             run.note(c.Record(e.PatchSeen(key, id)))
     return known
-
-
-def scope_of_caller(what: str) -> Scope | None:
-    scope = current.get()
-    if type(scope) is not Scope:
-        return None
-    require_thread(scope, f"{what}()")
-    return scope
 
 
 checkpoint = Checkpoint()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from holdfast.engine.execution.control import Control
-from holdfast.engine.execution.scope import InsideStep, Scope, current
+from holdfast.engine.execution.scope import Scope, scope_of_caller
 from holdfast.engine.files.checkpoint_append import Blobs, CheckpointAppend
 from holdfast.engine.primitives import checkpoint as checkpoints
 from holdfast.errors import BadInput, NeedsAttention, StoreError
@@ -104,9 +104,7 @@ def _scope(name: str, statement: str) -> Scope | None:
         raise BadInput(f"milestone(statement=...) is text, not {statement!r}")
     if len(statement) > STATEMENT_CHARS:
         raise BadInput(f"milestone({name!r}): a statement has at most {STATEMENT_CHARS:,} characters")
-    if isinstance(current.get(), InsideStep):
-        raise BadInput(f"milestone({name!r}) is called in a step's body; call it in the workflow")
-    return checkpoints.scope_of_caller("milestone")
+    return scope_of_caller("milestone()", f"milestone({name!r})")
 
 
 def _make(scope: Scope, statement: str) -> checkpoints.Make:

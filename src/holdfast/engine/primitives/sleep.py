@@ -13,7 +13,7 @@ from typing import Any
 from holdfast.engine.execution import thread_driver
 from holdfast.engine.execution.execution import Execution
 from holdfast.engine.execution.parking import IN_PLACE_S, Wait
-from holdfast.engine.execution.scope import Scope, current, refuse_in_async, require_thread
+from holdfast.engine.execution.scope import Scope, refuse_in_async, scope_of_caller
 from holdfast.engine.execution.step_options import Seconds, seconds
 from holdfast.errors import BadInput, StepTimeout
 from holdfast.kernel import commands as c
@@ -26,7 +26,7 @@ class Sleep:
 
     def __call__(self, duration: Seconds) -> None:
         """Wait `duration` (seconds or a timedelta)."""
-        scope = self._scope()
+        scope = scope_of_caller("sleep()")
         if scope is None:
             import time
 
@@ -46,7 +46,7 @@ class Sleep:
 
     def aio(self, duration: Seconds) -> Coroutine[Any, Any, None]:
         """The same for async workflows."""
-        scope = self._scope()
+        scope = scope_of_caller("sleep()")
         if scope is None:
             import asyncio
 
@@ -57,14 +57,6 @@ class Sleep:
         key, ordinal, past = _recall(scope)
         wait = partial(_sleep_async, run, duration, scope.deadline, key, ordinal, past)
         return run.unawaited.expect("sleep.aio()", "", abandonable(run, key, wait))
-
-    @staticmethod
-    def _scope() -> Scope | None:
-        scope = current.get()
-        if type(scope) is not Scope:
-            return None
-        require_thread(scope, "sleep()")
-        return scope
 
 
 def _sleep_here(
