@@ -451,7 +451,7 @@ class Execution:
         if unwinding is not None and isinstance(unwinding, _INTERRUPTS):
             # A step in a `finally` that runs because of Ctrl-C would be recorded out of its place.
             raise self.interrupted(unwinding)
-        if self.over:
+        if self.over:  # saves a call for each step
             self.refuse_after_end(key)
         past = self.state.steps.get(key)
         if past is None:
