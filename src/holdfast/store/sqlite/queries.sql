@@ -526,7 +526,7 @@ SELECT DISTINCT name FROM names ORDER BY name;
 
 -- name: salvaged_events
 -- What is found of a stream, by version; in each version the copy that is trusted most first.
-SELECT f.id, c.id, c.trust, f.version, f.type, f.time, f.payload, f.hash, f.synced, f.position, f.rank
+SELECT f.id, c.id, c.trust, f.version, f.type, f.time, f.payload, f.hash, f.position, f.rank
 FROM names AS n JOIN copies AS c ON c.id = n.copy JOIN found AS f ON f.copy = n.copy AND f.stream = n.stream
 WHERE n.name = ?1 AND f.version > ?2
 ORDER BY f.version, c.trust, f.rank, c.id;
@@ -548,7 +548,7 @@ WHERE n.name = ? AND f.version = ? AND f.hash = ? ORDER BY c.trust, f.rank LIMIT
 SELECT behind, line FROM found WHERE id = ?;
 
 -- name: salvaged_heads
-SELECT h.stream, h.kind, h.version, h.hash, c.trust, h.rank FROM heads AS h JOIN copies AS c ON c.id = h.copy
+SELECT h.kind, h.version, h.hash, c.trust, h.rank FROM heads AS h JOIN copies AS c ON c.id = h.copy
 WHERE h.name = ? ORDER BY c.trust, h.rank, h.version DESC;
 
 -- name: salvaged_places

@@ -38,7 +38,6 @@ class Candidate(NamedTuple):
     at: int
     payload: str
     hash: bytes
-    synced: int
     position: int
     rank: int
 
@@ -50,7 +49,6 @@ class Candidate(NamedTuple):
 class Head(NamedTuple):
     """A row of `streams` as found."""
 
-    stream: int
     kind: str
     version: int
     hash: bytes
