@@ -10,16 +10,6 @@ from typing import Final, NamedTuple
 
 from holdfast.engine.primitives.checkpoint import stage
 
-CHECKPOINTS: Final = (
-    "workflow_start",
-    "after_planning",
-    "start_implementation",
-    "after_implementation",
-    "after_review",
-    "after_verification",
-)
-"""The checkpoints of `deliver`, in their order; each is taken again in each round."""
-
 
 class Stage(NamedTuple):
     """`then` are the stages that may follow; `waits` says that a person is asked."""
