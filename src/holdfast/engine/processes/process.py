@@ -49,10 +49,6 @@ class Output:
     size: int
     sha256: str
 
-    @property
-    def truncated(self) -> bool:
-        return self.size > TAIL_BYTES
-
 
 NO_OUTPUT = Output("", 0, hashlib.sha256().hexdigest())
 
