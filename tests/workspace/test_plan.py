@@ -94,7 +94,6 @@ def test_conflicts_are_named_and_kept(root: Path, workspace: Workspace, theirs: 
     found = plan(workspace, bad_run, person, theirs=theirs)
     conflicts = {"a": Why.CONFLICT, "b": Why.CONFLICT, "new": Why.CONFLICT}
     assert kept(found) == ({} if theirs else conflicts)
-    assert {one.path for one in found.conflicts} == {name.encode() for name in ({} if theirs else conflicts)}
     before = workspace.apply(found).before
     assert (root / "a").read_text() == ("a" if theirs else "mine on top")
     assert (root / "new").exists() != theirs

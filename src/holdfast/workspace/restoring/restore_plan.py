@@ -73,11 +73,6 @@ class Plan:
         return [(one.path, (_bare_entry(one.before), _bare_entry(one.after))) for one in self.actions]
 
     @property
-    def conflicts(self) -> tuple[Kept, ...]:
-        """Changes of the run that the restore would leave."""
-        return tuple(one for one in self.kept if one.why not in (Why.YOURS, Why.ASKED))
-
-    @property
     def damaged(self) -> tuple[bytes, ...]:
         return tuple(one.path for one in self.kept if one.why is Why.DAMAGED)
 
