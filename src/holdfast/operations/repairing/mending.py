@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import gzip
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Set
@@ -50,9 +49,8 @@ from holdfast.store.sqlite.backup import (
     explained,
     first_fault,
     refuse_without_room,
-    stamp,
 )
-from holdfast.store.sqlite.restore import REPAIRED
+from holdfast.store.sqlite.restore import REPAIRED, free_directory
 from holdfast.store.sqlite.salvage.candidates import Candidates
 from holdfast.store.sqlite.salvage.images import Images
 from holdfast.store.sqlite.salvage.remake import remake
@@ -85,7 +83,7 @@ def repair(sources: Sources, at: int, *, dry_run: bool, progress: Progress) -> R
         found = diagnose(sources, own, fd, work)
         if dry_run or not (found.remakes_log or found.archives or found.contents or found.snapshots):
             return RepairReport(home, dry_run, tuple(found.findings), ways=_ways(found))
-        kept = _free_directory(home, at)
+        kept = free_directory(home, REPAIRED, instant(at))
         kept.mkdir(mode=0o700)
         stack.callback(_remove_empty, kept)
         return _mend(sources, found, own, work, kept, at, progress)
@@ -208,15 +206,6 @@ def _remove_empty(kept: Path) -> None:
         kept.rmdir()
     except OSError:
         pass
-
-
-def _free_directory(home: Path, at: int) -> Path:
-    base = home / f"{REPAIRED}{stamp(instant(at))}"
-    number, found = 1, base
-    while os.path.lexists(found):
-        number += 1
-        found = base.with_name(f"{base.name}-{number}")
-    return found
 
 
 def _mend_archive(path: Path, candidates: Candidates, kept: Path) -> None:

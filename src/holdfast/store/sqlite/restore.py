@@ -280,7 +280,7 @@ def _keep(path: Path, at: datetime, log_emptied: bool) -> Path | None:
     home = path.parent
     if not any(beside(path, suffix).exists() for suffix in ("", *BESIDE)):
         return None
-    kept = _free_directory(home, at)
+    kept = free_directory(home, KEPT, at)
     kept.mkdir(mode=0o700)
     try:
         if path.exists():
@@ -327,11 +327,12 @@ def _clear(path: Path) -> None:
             kept.rmdir()
 
 
-def _free_directory(home: Path, at: datetime) -> Path:
-    kept, number = home / f"{KEPT}{stamp(at)}", 1
+def free_directory(home: Path, prefix: str, at: datetime) -> Path:
+    """The directory for the files that are replaced now; a second one of the same time gets a number."""
+    kept, number = home / f"{prefix}{stamp(at)}", 1
     while os.path.lexists(kept):
         number += 1
-        kept = home / f"{KEPT}{stamp(at)}-{number}"
+        kept = home / f"{prefix}{stamp(at)}-{number}"
     return kept
 
 
