@@ -50,6 +50,7 @@ from holdfast.store.sqlite.backup import (
     first_fault,
     refuse_without_room,
 )
+from holdfast.store.sqlite.database_file import size_of
 from holdfast.store.sqlite.restore import REPAIRED, free_directory
 from holdfast.store.sqlite.salvage.candidates import Candidates
 from holdfast.store.sqlite.salvage.images import Images
@@ -76,7 +77,7 @@ def repair(sources: Sources, at: int, *, dry_run: bool, progress: Progress) -> R
         refuse_live(home)
         work = Path(tempfile.mkdtemp(prefix=_WORK, dir=home))
         stack.callback(shutil.rmtree, work, ignore_errors=True)
-        size = _size(home)
+        size = size_of(home / DATABASE)
         refuse_without_room(home, size if dry_run else 4 * size)
         progress("examining", 0, 1)
         own = images_of(fd, beside(home / DATABASE, "-wal"))
@@ -96,11 +97,6 @@ def _alone(home: Path) -> Iterator[None]:
         if not is_free:
             raise StoreHeld(home)
         yield
-
-
-def _size(home: Path) -> int:
-    parts = (home / DATABASE, beside(home / DATABASE, "-wal"))
-    return sum(part.stat().st_size for part in parts if part.exists())
 
 
 def _mend(

@@ -44,7 +44,7 @@ def facts(path: Path) -> Facts:
     """Raises `StoreError`."""
     with _connected(path) as db:
         problems = [text for (text,) in db.execute("PRAGMA quick_check(20)") if text != "ok"]
-        size = sum(part.stat().st_size for part in _files(path))
+        size = size_of(path)
         schema: int = db.pragma("user_version")
         journal: str = db.pragma("journal_mode")
         return Facts(apsw.sqlite_lib_version(), schema, sql.schema_version(), journal, size, problems)
@@ -98,11 +98,10 @@ def owner_process(path: Path, owner: str) -> tuple[int, str] | None:
     return None
 
 
-def _files(path: Path) -> Iterator[Path]:
-    for suffix in ("", "-wal"):
-        part = path.with_name(path.name + suffix)
-        if part.exists():
-            yield part
+def size_of(path: Path) -> int:
+    """Bytes of the database and its write-ahead log."""
+    files = (path, path.with_name(path.name + "-wal"))
+    return sum(file.stat().st_size for file in files if file.exists())
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from holdfast.kernel import events as e
 from holdfast.kernel.measures import Measured
 from holdfast.store.sqlite import sql
 from holdfast.store.sqlite.connection import connect, translate
+from holdfast.store.sqlite.database_file import size_of
 from holdfast.store.statistics import (
     MOST_FAILING,
     FailingStep,
@@ -50,7 +51,7 @@ def statistics(path: Path, changed_since: int) -> Statistics:
     count, measured = ran.found()
     by_status["completed"] += count
     steps = StepTotals(attempts + count, retried, {status: n for status, n in by_status.items() if n})
-    return Statistics(workflows, durations, steps, failing, events, _size(path), measured)
+    return Statistics(workflows, durations, steps, failing, events, size_of(path), measured)
 
 
 def _outcomes(db: apsw.Connection, changed_since: int) -> Iterator[Outcomes]:
@@ -88,9 +89,3 @@ class _StepsThatRan(threading.Thread):
         events = (e.decode("StepMeasured", text) for text in msgspec.json.decode(payloads, type=list[str]))
         used = (one for event in events if isinstance(event, e.StepMeasured) for one in event.measures)
         return count, of_measures(used)
-
-
-def _size(path: Path) -> int:
-    """Bytes of the database and its write-ahead log."""
-    files = (path, path.with_name(path.name + "-wal"))
-    return sum(file.stat().st_size for file in files if file.exists())
