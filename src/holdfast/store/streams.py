@@ -7,6 +7,8 @@ import hashlib
 STORE_STREAM = "@store"
 """The stream that records every stream's creation; no run can have this id."""
 GENESIS = b"\0" * 32
+GONE = ("archived", "deleted")
+"""The kinds of streams whose events were removed from the log."""
 
 
 def is_numbered(stream: str) -> bool:

@@ -16,9 +16,8 @@ from typing import BinaryIO, NamedTuple
 from holdfast.operations.repairing.mirrored import Mirrored, is_plain
 from holdfast.store.port import GENESIS
 from holdfast.store.sqlite.database_file import log_end, streams_with, tracker_heads
+from holdfast.store.streams import GONE
 from holdfast.tracker import journal
-
-_GONE = ("archived", "deleted")
 
 
 class LostEnd(NamedTuple):
@@ -85,7 +84,7 @@ def read_ahead(path: Path, size: int, database: Path) -> Ahead:
                 continue
             is_related = is_related or line.stream in known
             kind, version, hash = heads.get(line.stream, ("", 0, GENESIS))
-            if kind in _GONE:
+            if kind in GONE:
                 continue
             ends[line.stream] = (line.version, line.hash)
             if line.version == version + 1 and line.follows(hash):

@@ -33,6 +33,7 @@ from holdfast.store.sqlite.salvage.candidates import (
     Candidates,
     JournalPlace,
 )
+from holdfast.store.streams import GONE
 
 _MADE_AGAIN: Final = "the streams whose creation they record"
 LOST_KIND: Final = "lost"
@@ -214,7 +215,7 @@ def _is_record(one: Candidate) -> bool:
 
 def _kind(candidates: Candidates, name: str, first: str) -> str:
     heads = candidates.heads(name)
-    kind = next((head.kind for head in heads if head.kind not in ("archived", "deleted")), "")
+    kind = next((head.kind for head in heads if head.kind not in GONE), "")
     if kind:
         return kind
     if first == "RunCreated":

@@ -58,7 +58,7 @@ from holdfast.store.sqlite.group import GroupCommit
 from holdfast.store.sqlite.inode import Inode, inode_of
 from holdfast.store.sqlite.tracker import TrackerQueries
 from holdfast.store.sqlite.write_lock import WriteLock
-from holdfast.store.streams import GENESIS, STORE_STREAM, chain
+from holdfast.store.streams import GENESIS, GONE, STORE_STREAM, chain
 from holdfast.store.submission import (
     END,
     NO_EVENTS,
@@ -192,7 +192,7 @@ class SqliteStore(BudgetQueries, TrackerQueries):
     ) -> bool:
         def record(stream: str) -> e.Event | None:
             head = self._any_head(stream)
-            if head is None or head[0] in _GONE or heads[stream] not in (None, head[1]):
+            if head is None or head[0] in GONE or heads[stream] not in (None, head[1]):
                 return None
             return e.StreamDeleted(stream, *head, operation)
 
@@ -776,6 +776,3 @@ def _open_write_lock(home: Path) -> WriteLock:
         return WriteLock(str(home / "write.lock"))
     except OSError as error:
         raise store_error_for(error)(f"the store in {home} cannot be written: {error.strerror}") from None
-
-
-_GONE = ("archived", "deleted")
