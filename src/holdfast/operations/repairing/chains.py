@@ -13,10 +13,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from holdfast.store.port import GENESIS
-from holdfast.store.sqlite.salvage.candidates import EARLIER, SAME, Candidate, Candidates, Head
-
-_REACHED = (0, 2)
-"""The ranks of rows that SQLite reads, or would read if no frame before them were damaged."""
+from holdfast.store.sqlite.salvage.candidates import EARLIER, REACHED, SAME, Candidate, Candidates, Head
 
 
 @dataclass
@@ -115,7 +112,7 @@ def _choose(
 
 def _is_head(heads: list[Head], version: int, hash: bytes) -> bool:
     return any(
-        (head.version, head.hash) == (version, hash) and head.trust < EARLIER and head.rank in _REACHED
+        (head.version, head.hash) == (version, hash) and head.trust < EARLIER and head.rank in REACHED
         for head in heads
     )
 
@@ -126,13 +123,13 @@ def _known(candidates: Candidates, chain: Chain, heads: list[Head]) -> int:
     end = chain.version
     known = end
     for head in heads:
-        if head.trust <= SAME and head.rank in _REACHED and head.hash != chain.hash:
+        if head.trust <= SAME and head.rank in REACHED and head.hash != chain.hash:
             known = max(known, head.version)
     seen = set(candidates.places(chain.name, end))
     behind = {
         one.version
         for one in candidates.of(chain.name, end)
-        if one.trust <= SAME and one.rank in _REACHED and one.hash
+        if one.trust <= SAME and one.rank in REACHED and one.hash
     }
     while known + 1 in seen or known + 1 in behind:
         known += 1

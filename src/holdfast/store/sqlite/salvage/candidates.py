@@ -23,7 +23,8 @@ OWN, SAME, OLDER, EARLIER = 0, 1, 2, 3
 """How much a copy is trusted: the store's own files, another copy of the same log, a copy from before a
 repair (its events are used, but it does not decide where streams end), a copy from before a restore, whose
 history may differ."""
-_REACHED = (0, 2)
+REACHED: Final = (0, 2)
+"""The ranks of rows that SQLite reads, or would read if no frame before them were damaged."""
 _UNLIKELY = 1 << 40
 
 
@@ -140,7 +141,7 @@ class Candidates:
                         self._name(copy, row.stream, row.name)
                     case NameRow() if row.stream > 0:
                         self._db.execute(sql.query("salvage_entry"), (copy, row.page, *row[:2]))
-                    case PlaceRow() if row.rank in _REACHED and row.version < _UNLIKELY:
+                    case PlaceRow() if row.rank in REACHED and row.version < _UNLIKELY:
                         self._db.execute(sql.query("salvage_place"), (copy, *row[:4]))
                     case BlobRow():
                         self.add_blob(row.hash, row.data)
