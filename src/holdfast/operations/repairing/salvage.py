@@ -8,7 +8,6 @@ gets that name or number.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import msgspec
 
@@ -20,7 +19,7 @@ from holdfast.kernel.evolve import Impossible, evolve
 from holdfast.kernel.state import RunState
 from holdfast.operations.repairing.chains import Chain, follow
 from holdfast.operations.repairing.copies import Collected
-from holdfast.operations.repairing.salvaged import Cut, Salvaged
+from holdfast.operations.repairing.salvaged import Cut, Salvaged, fields_of
 from holdfast.operations.repairing.store_records import (
     LOST_KIND,
     Creation,
@@ -101,7 +100,7 @@ def _settle_values(made: Salvaged) -> None:
         for id in one.ids:
             type, _, payload, *_ = made.candidates.event(id)
             if type == "RunClaimed":
-                made.owners.add(str(_fields(payload).get("owner", "")))
+                made.owners.add(str(fields_of(payload).get("owner", "")))
             if '"blob"' in payload:
                 blob = e.blob_of(e.decode(type, payload))
                 if blob:
@@ -188,18 +187,10 @@ def _described(made: Salvaged, name: str) -> str:
         kind = name[1:].partition("/")[0]
     title = ""
     if one is not None and one.ids:
-        fields = _fields(made.candidates.event(one.ids[0])[2])
+        fields = fields_of(made.candidates.event(one.ids[0])[2])
         code = fields.get("code")
         named = code if isinstance(code, Mapping) else fields
         title = str(named.get("title") or named.get("name") or "")
     elif name in made.mirrored:
         title = made.mirrored[name].title
     return f"{kind or 'stream'} {title}".strip()
-
-
-def _fields(payload: str) -> dict[str, Any]:
-    try:
-        found = msgspec.json.decode(payload)
-    except msgspec.DecodeError:
-        return {}
-    return found if isinstance(found, dict) else {}

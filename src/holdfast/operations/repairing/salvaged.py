@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
 
 from holdfast.kernel import events as e
 from holdfast.operations.repairing.chains import Chain
@@ -90,3 +92,12 @@ class Salvaged:
         """Append an event of the repair itself."""
         extra = Extra(e.type_of(event), at, e.encode(event))
         self.added.setdefault(stream, []).append(extra)
+
+
+def fields_of(payload: str) -> dict[str, Any]:
+    """The fields of an event's payload; none if it cannot be read."""
+    try:
+        found = msgspec.json.decode(payload)
+    except msgspec.DecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -23,7 +23,7 @@ import msgspec
 
 from holdfast.kernel import events as e
 from holdfast.operations.repairing.chains import follow
-from holdfast.operations.repairing.salvaged import Cut, Extra, Salvaged
+from holdfast.operations.repairing.salvaged import Cut, Extra, Salvaged, fields_of
 from holdfast.store.port import STORE_STREAM
 from holdfast.store.sqlite.salvage.candidates import (
     EARLIER,
@@ -175,7 +175,7 @@ def _known_records(made: Salvaged, last: int, made_again: int, recorded: set[Any
         likely = sorted((_likelihood(one, before, made_again), n, one) for n, one in enumerate(here))
         before = [one.hash for one in here if one.hash]
         for likelihood, _, one in likely:
-            created = [_fields(one.payload).get("stream")] if one.type == "StreamCreated" else []
+            created = [fields_of(one.payload).get("stream")] if one.type == "StreamCreated" else []
             named = candidates.head_name(version + 1) if likelihood == _UNPROVEN else ""
             if recorded.isdisjoint(created) and (not named or created == [named]):
                 known[version] = Extra(one.type, one.at, one.payload, one.position)
@@ -208,7 +208,7 @@ def _created_at(made: Salvaged, name: str) -> int:
 def _is_record(one: Candidate) -> bool:
     try:
         e.decode(one.type, one.payload)
-        return one.type.startswith(("Stream", "Store")) and bool(_fields(one.payload))
+        return one.type.startswith(("Stream", "Store")) and bool(fields_of(one.payload))
     except msgspec.DecodeError:
         return False
 
@@ -226,7 +226,7 @@ def _kind(candidates: Candidates, name: str, first: str) -> str:
 
 def _record(made: Salvaged, record: int | Extra) -> tuple[str, dict[str, Any]]:
     type, payload = _text(made, record)
-    return type, _fields(payload)
+    return type, fields_of(payload)
 
 
 def _decoded(made: Salvaged, record: int | Extra) -> e.Event:
@@ -239,11 +239,3 @@ def _text(made: Salvaged, record: int | Extra) -> tuple[str, str]:
         return record.type, record.payload
     type, _, payload, *_ = made.candidates.event(record)
     return type, payload
-
-
-def _fields(payload: str) -> dict[str, Any]:
-    try:
-        found = msgspec.json.decode(payload)
-    except msgspec.DecodeError:
-        return {}
-    return found if isinstance(found, dict) else {}
