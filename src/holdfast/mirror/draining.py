@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -164,7 +164,7 @@ class Mirror:
         changed = _Changed(card)
         events, cursor = 0, card.cursor
         types = (*changed.types, _NEW)
-        for cursor, entries in self._pages(card.cursor, types):  # noqa: B007
+        for cursor, entries in pages(self._store, card.cursor, types):  # noqa: B007
             if any(entry.type == _NEW and belongs(_stream_in(entry)) for entry in entries):
                 return None
             events += len(entries)
@@ -182,7 +182,7 @@ class Mirror:
         with top.within(tracker_files.DIRECTORY) as directory:
             files = self._tracker_files(directory, card)
             types = (*changed.types, *tracker_files.TYPES)
-            for cursor, entries in self._pages(card.cursor, types):  # noqa: B007
+            for cursor, entries in pages(self._store, card.cursor, types):  # noqa: B007
                 events += len(entries)
                 changed.add(entries)
                 files.add([entry for entry in entries if belongs(entry.stream)])
@@ -191,15 +191,6 @@ class Mirror:
             return Drained(True, kept=tuple(top.kept))
         self._write_runs(top, changed)
         return self._finish(top, files.card(cursor), changed, events)
-
-    def _pages(self, cursor: str, types: tuple[str, ...]) -> Iterator[tuple[str, list[Entry]]]:
-        """(the cursor after them, events of these types), page by page."""
-        while True:
-            page = self._store.feed(cursor, limit=PAGE, types=types)
-            cursor = page.cursor
-            yield cursor, list(page.entries)
-            if len(page.entries) < PAGE:
-                return
 
     def _tracker_files(self, directory: MirrorDirectory, card: Card | None) -> TrackerFiles:
         from holdfast.mirror.tracker_files import TrackerFiles
@@ -234,7 +225,7 @@ class Mirror:
 
             def entries() -> Iterator[Entry]:
                 nonlocal events, cursor
-                for cursor, page in self._pages("", tracker_files.TYPES):  # noqa: B007
+                for cursor, page in pages(self._store, "", tracker_files.TYPES):  # noqa: B007
                     events += len(page)
                     yield from (entry for entry in page if belongs(entry.stream))
 
@@ -300,7 +291,7 @@ class Mirror:
                     sessions.forget()
         with top.within(run_file.DIRECTORY) as directory:
             here = {name for name in directory.names() if name.endswith(".json")}
-            for _, page in self._pages("", _GONE):
+            for _, page in pages(self._store, "", _GONE):
                 for stream in map(_stream_in, page):
                     if run_file.file_name(stream) in here and self._store.run(stream) is None:
                         directory.remove(run_file.file_name(stream))
@@ -340,6 +331,18 @@ class _Changed:
             self.checklists[run_id] = None
         else:
             self.checklists.pop(run_id, None)
+
+
+def pages(
+    store: Store, cursor: str, types: Sequence[str] = (), limit: int = PAGE
+) -> Iterator[tuple[str, list[Entry]]]:
+    """(the cursor after them, events of these types), page by page to the end of the feed."""
+    while True:
+        page = store.feed(cursor, limit=limit, types=types)
+        cursor = page.cursor
+        yield cursor, list(page.entries)
+        if len(page.entries) < limit:
+            return
 
 
 def _runs_in(entries: list[Entry]) -> Iterator[str]:

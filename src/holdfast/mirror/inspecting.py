@@ -13,6 +13,7 @@ from holdfast.clock import microseconds
 from holdfast.errors import Resync
 from holdfast.mirror import card as cards
 from holdfast.mirror import memory_file, run_file, sealed_text, session_file, tracker_files
+from holdfast.mirror.draining import pages
 from holdfast.mirror.line_file import Mark
 from holdfast.mirror.mirror_directory import PREVIOUS, MirrorDirectory, is_aside
 from holdfast.tracker import journal
@@ -71,12 +72,7 @@ def _shown(store: Store, card: Card) -> tuple[str, int]:
 
 def _count(store: Store, cursor: str) -> int:
     """How many events are in the feed after the cursor. Raises `Resync`."""
-    count = 0
-    while True:
-        page = store.feed(cursor, limit=_PAGE)
-        count, cursor = count + len(page.entries), page.cursor
-        if len(page.entries) < _PAGE:
-            return count
+    return sum(len(entries) for _, entries in pages(store, cursor, limit=_PAGE))
 
 
 class _Logged:
@@ -108,13 +104,8 @@ class _Logged:
             yield f"{tracker_files.DIRECTORY}/{path.relative_to(directory)}", path.read_bytes()
 
     def _entries(self) -> Iterator[Entry]:
-        cursor = ""
-        while True:
-            page = self._store.feed(cursor, limit=_PAGE, types=tracker_files.TYPES)
-            yield from (entry for entry in page.entries if journal.belongs(entry.stream))
-            cursor = page.cursor
-            if len(page.entries) < _PAGE:
-                return
+        for _, entries in pages(self._store, "", tracker_files.TYPES, _PAGE):
+            yield from (entry for entry in entries if journal.belongs(entry.stream))
 
 
 def _names(top: MirrorDirectory) -> Iterator[str]:
