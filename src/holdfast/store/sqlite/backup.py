@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Final, Literal, Protocol
@@ -246,13 +246,7 @@ def refuse_without_room(directory: Path, needed: int) -> None:
 def _check(partial: Path, store: Path, events: int, progress: Progress) -> None:
     progress("checking", 0, events)
     fault = "" if is_whole(partial) else "it is not what was written"
-    fault = fault or first_fault(partial)
-    if not fault:
-        db = connect(partial)
-        try:
-            fault = "" if count_events(db) == events else f"it does not have the {events} events of the store"
-        finally:
-            db.close()
+    fault = fault or first_fault(partial, events)
     if fault:
         raise StoreCorrupt(
             f"the copy of {store} does not hold ({fault}), so no backup was made; `holdfast audit verify` "
@@ -260,8 +254,9 @@ def _check(partial: Path, store: Path, events: int, progress: Progress) -> None:
         )
 
 
-def first_fault(path: Path) -> str:
-    """The first place of a copy that does not hold, in words; empty if all of it does."""
+def first_fault(path: Path, events: int | None = None) -> str:
+    """The first place of a copy that does not hold, in words; empty if all of it does. `events` is how many
+    the copy must have."""
     try:
         fault = next(audit.verify(path), None)
     except (StoreFull, StoreReadOnly):
@@ -269,9 +264,13 @@ def first_fault(path: Path) -> str:
     except StoreError as error:
         # What SQLite says; the advice around it is for a store.
         return str(error.__context__ or error)
-    if fault is None:
-        return ""
-    return f"{fault.stream}: {fault.what}" if fault.stream else fault.what
+    if fault is not None:
+        return f"{fault.stream}: {fault.what}" if fault.stream else fault.what
+    if events is not None:
+        with closing(connect(path)) as db:
+            if count_events(db) != events:
+                return f"it does not have the {events} events that were copied"
+    return ""
 
 
 # The backups of a directory

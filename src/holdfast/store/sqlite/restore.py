@@ -31,7 +31,6 @@ from holdfast.store.sqlite.backup import (
     alone,
     beside,
     copy,
-    count_events,
     explained,
     first_fault,
     remove,
@@ -173,11 +172,7 @@ def _bring(source: Path, partial: Path, incarnation: str, progress: Progress) ->
         finally:
             db.close(True)
         progress("checking", 0, events)
-        fault = first_fault(partial)
-        if not fault:
-            db = apsw.Connection(str(partial), flags=apsw.SQLITE_OPEN_READWRITE)
-            fault = "" if count_events(db) == events else f"it does not have its {events} events"
-            db.close(True)
+        fault = first_fault(partial, events)
     except (apsw.FullError, apsw.IOError):
         raise
     except apsw.Error as error:
