@@ -215,7 +215,7 @@ class Tasks(Namespace):
             "meta": meta or {},
         }
         made = create(
-            self._holdfast._open_tracker(),
+            self._writing_tracker,
             fields,
             needs=texts(needs, "needs"),
             parent=parent,
@@ -250,7 +250,7 @@ class Tasks(Namespace):
             "checks": None if checks is None else texts(checks, "checks"),
             "meta": meta,
         }
-        tracker = self._holdfast._open_tracker()
+        tracker = self._writing_tracker
         changes = tracker.redacted({name: value for name, value in given.items() if value is not None})
         author = tracker.author()
         return self._change(id, lambda state, _: task_rules.edit(state, changes, author))
@@ -292,7 +292,7 @@ class Tasks(Namespace):
             raise BadInput(
                 "a label chooses among the tasks that are ready; leave it out to claim one by its id"
             )
-        tracker = self._holdfast._open_tracker()
+        tracker = self._writing_tracker
         if id is None:
             found = claim_next(tracker, lease_s=lease, pid=holder, label=label)
         else:
@@ -305,7 +305,7 @@ class Tasks(Namespace):
         from holdfast.tracker.claiming import claim
         from holdfast.tracker.sessions import start
 
-        tracker = self._holdfast._open_tracker()
+        tracker = self._writing_tracker
         tracker.load(id)
         if not tracker.author().session:
             start(tracker)
@@ -319,7 +319,7 @@ class Tasks(Namespace):
         from holdfast.kernel import task_rules
         from holdfast.tracker.claiming import claim, is_live, lease_of
 
-        tracker = self._holdfast._open_tracker()
+        tracker = self._writing_tracker
         found = self._get(id) if id is not None else self._current()
         if found is None:
             raise NotFound("no task is in progress; `holdfast task ready` lists those that can be started")
@@ -341,7 +341,7 @@ class Tasks(Namespace):
         from holdfast.kernel import task_rules
         from holdfast.tracker.claiming import lease_of
 
-        tracker = self._holdfast._open_tracker()
+        tracker = self._writing_tracker
         author, lease_us = tracker.author(), lease_of(lease)
         return self._change(
             id, lambda state, now: task_rules.renew(id, state, number, now + lease_us, author)
@@ -352,7 +352,7 @@ class Tasks(Namespace):
         """Give a claim up: the task is pending again. Without `number`, the caller's own claim."""
         from holdfast.kernel import task_rules
 
-        tracker = self._holdfast._open_tracker()
+        tracker = self._writing_tracker
         task_rules.check({"reason": reason})
         author, why = tracker.author(), tracker.redacted(reason)
         return self._change(id, lambda state, _: task_rules.release(id, state, number, why, author))
@@ -376,7 +376,7 @@ class Tasks(Namespace):
         `TaskHeld` if another has claimed it, `Refused` if it needs what is open."""
         from holdfast.tracker.ending import complete
 
-        tracker = self._holdfast._open_tracker()
+        tracker = self._writing_tracker
         complete(tracker, id, number, summary=summary, evidence=evidence, unchecked=unchecked, anyway=anyway)
         return self._get(id)
 
@@ -427,7 +427,7 @@ class Tasks(Namespace):
         from holdfast.kernel import task_rules
         from holdfast.tracker.claiming import is_live
 
-        tracker = self._holdfast._open_tracker()
+        tracker = self._writing_tracker
         author, text = tracker.author(), tracker.redacted(reason)
         held = tracker.load(id).fields.claim
         free = held.number if held is not None and not is_live(tracker, held) else 0
@@ -442,14 +442,14 @@ class Tasks(Namespace):
         names the cycle."""
         from holdfast.tracker.linking import link
 
-        return link(self._holdfast._open_tracker(), id, on, kind)
+        return link(self._writing_tracker, id, on, kind)
 
     @blocking
     def unlink(self, id: str, on: str, kind: str = "blocks") -> None:
         """Remove a link. Raises `NotFound` if there is none."""
         from holdfast.tracker.linking import unlink
 
-        unlink(self._holdfast._open_tracker(), id, on, kind)
+        unlink(self._writing_tracker, id, on, kind)
 
     # Files
 
@@ -481,19 +481,19 @@ class Tasks(Namespace):
         from holdfast.tracker.exchange import import_
 
         source = Path(path) if isinstance(path, (str, os.PathLike)) else path
-        return import_(self._holdfast._open_tracker(), source)
+        return import_(self._writing_tracker, source)
 
     def _say(self, id: str, text: str, decide: Callable[[TaskState, str, Author], e.Event | None]) -> Task:
         """A change with a text, which is redacted before it is recorded."""
-        author, redacted = self._tracker.author(), self._tracker.redacted(text)
+        author, redacted = self._writing_tracker.author(), self._writing_tracker.redacted(text)
         return self._change(id, lambda state, _: decide(state, redacted, author))
 
     def _change(self, id: str, decide: Callable[[TaskState, int], e.Event | None]) -> Task:
-        self._tracker.change(id, decide)
+        self._writing_tracker.change(id, decide)
         return self._get(id)
 
     @property
-    def _tracker(self) -> Tracker:
+    def _writing_tracker(self) -> Tracker:
         return self._holdfast._open_tracker()
 
     def _get(self, id: str) -> Task:
