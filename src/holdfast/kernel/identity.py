@@ -15,7 +15,8 @@ from typing import Final
 from holdfast.errors import BadInput, BadRunId
 
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
-_KEY: Final = re.compile(r"[^\s/@#\[\]\x00-\x1f\x7f]{1,200}")
+NAME: Final = re.compile(r"[^\s/@#\[\]\x00-\x1f\x7f]{1,200}")
+"""A name, or a key of the caller's choice, as a part of an identity."""
 
 
 class Counters:
@@ -100,7 +101,7 @@ def check_text(text: object, what: str) -> str:
 def check_step_name(name: str) -> str:
     """The name itself if no identity made with it can be read as another's."""
     check_text(name, "a step's name")
-    if not _KEY.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise BadInput(f"{name!r} cannot be a step's name: 1 to 200 characters, no space, none of / @ # [ ]")
     return name
 
@@ -115,6 +116,6 @@ def check_step_key(key: object) -> str:
     if hasattr(key, "__holdfast_digest__"):
         check_text(key, "a step's key")
     text = str(key)
-    if not _KEY.fullmatch(text):
+    if not NAME.fullmatch(text):
         raise BadInput(f"{text!r} cannot be a step's key: 1 to 200 characters, no space, none of / @ # [ ]")
     return text

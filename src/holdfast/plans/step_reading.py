@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from holdfast.errors import BadExpression
+from holdfast.kernel.identity import NAME
 from holdfast.plans import document, keys, templates
 from holdfast.plans.document import Entry, Items, Mapping, Node, Scalar
 from holdfast.plans.durations import seconds
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from holdfast.plans.reading import FaultList
 
 _ID = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}")
-_NAME = re.compile(r"[^\s/@#\[\]\x00-\x1f\x7f]{1,200}")
 _TARGET = re.compile(r"(?:[^\W\d]\w*(?:\.[^\W\d]\w*)*|[^:]+\.py):[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _EFFECTS = get_args(Effect)
 
@@ -132,7 +132,7 @@ class StepReader:
             text = self._string(entry, what)
             if text is None:
                 return
-            if not _NAME.fullmatch(text) or "${" in text:
+            if not NAME.fullmatch(text) or "${" in text:
                 self._faults.add(
                     entry.node, f"`{text}`: {what} has 1 to 200 characters, no space, none of / @ # [ ]"
                 )
