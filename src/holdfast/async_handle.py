@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, overload
 
 from holdfast.coroutines import AsyncNamespace, Coroutines
-from holdfast.facade.keeping import ARCHIVE_AFTER
+from holdfast.facade.maintenance import ARCHIVE_AFTER
 from holdfast.facade.steering import PATIENCE_S, UNSET
 from holdfast.facade.tasks import DAY_S, LEASE_S
 

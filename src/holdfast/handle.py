@@ -19,8 +19,8 @@ from holdfast import wiring
 from holdfast.facade.deleting import Deleting
 from holdfast.facade.delivering import Delivering
 from holdfast.facade.following import Following
-from holdfast.facade.keeping import Keeping
 from holdfast.facade.learning import Learning
+from holdfast.facade.maintenance import Maintenance
 from holdfast.facade.mirroring import Mirroring
 from holdfast.facade.reading import Reading
 from holdfast.facade.rewinding import Rewinding
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from holdfast.agents.handlers import Make
     from holdfast.async_handle import AsyncHoldfast
     from holdfast.clock import Clock
-    from holdfast.facade.opened import OnEvent, OnOutput, OnScan
+    from holdfast.facade.open_store import OnEvent, OnOutput, OnScan
 
 
 class Holdfast(
@@ -48,7 +48,7 @@ class Holdfast(
     Reading,
     Searching,
     Following,
-    Keeping,
+    Maintenance,
     Mirroring,
     Tracking,
     Learning,

@@ -707,7 +707,7 @@ def test_callbacks_and_notices_are_no_output_of_a_step(tmp_path, monkeypatch):
     def noticed() -> None:
         print("before", file=sys.stderr)
         logging.getLogger("holdfast").warning("a warning of ours")
-        notices.say_stopping()
+        notices.print_stopping()
         print("after", file=sys.stderr)
 
     def main() -> None:

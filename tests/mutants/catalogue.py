@@ -125,8 +125,8 @@ MUTANTS = (
         CRASH + "test_power.py::test_sample[post]",
         (
             "engine/runs/lifecycle.py",
-            "                entry = execution.entry((*saved, *ending.commands), blobs=ending.blobs)\n",
-            "                entry = execution.entry((*saved, *ending.commands), durable=False)\n",
+            "                entry = execution.append_of((*saved, *ending.commands), blobs=ending.blobs)\n",
+            "                entry = execution.append_of((*saved, *ending.commands), durable=False)\n",
         ),
     ),
     mutant(
@@ -374,8 +374,8 @@ MUTANTS = (
         ENGINE + "test_once.py::test_the_intent_is_on_the_disk_before_the_body_runs",
         (
             "engine/execution/perform.py",
-            'yield run.append(events, durable=spec.effect != "idempotent" or held is not None)',
-            "yield run.append(events, durable=False)",
+            'yield run.make_append(events, durable=spec.effect != "idempotent" or held is not None)',
+            "yield run.make_append(events, durable=False)",
         ),
     ),
     mutant(

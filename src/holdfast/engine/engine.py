@@ -20,7 +20,7 @@ from holdfast.engine.execution import step_output
 from holdfast.engine.execution.arguments import own_copies
 from holdfast.engine.execution.execution import Execution
 from holdfast.engine.execution.flusher import Flusher
-from holdfast.engine.execution.notices import say_stopping
+from holdfast.engine.execution.notices import print_stopping
 from holdfast.engine.execution.scope import current
 from holdfast.engine.files.workspaces import Files
 from holdfast.engine.outside.event_callback import EventCallback
@@ -385,10 +385,10 @@ class Engine:
 
     # Callbacks
 
-    def tell(self, append: Append) -> None:
+    def report(self, append: Append) -> None:
         """Report an acknowledged append to the program's callback."""
         if self.event_callback is not None:
-            self.event_callback.tell(append)
+            self.event_callback.report(append)
 
     def note(self, append: Append) -> None:
         """Report it a moment later, by the flusher, without waiting. One that was refused or failed has a
@@ -396,10 +396,10 @@ class Engine:
         if self.event_callback is not None and append.error is None:
             self.event_callback.note(append)
 
-    def tell_up_to(self, run_id: str, version: int) -> None:
+    def report_up_to(self, run_id: str, version: int) -> None:
         """Report what others have written to a run of this process."""
         if self.event_callback is not None:
-            self.event_callback.tell_up_to(run_id, version)
+            self.event_callback.report_up_to(run_id, version)
 
     # Threads and loops
 
@@ -471,7 +471,7 @@ class Engine:
         stays open, and the lock of this owner is held, until the process ends."""
         try:
             if interrupted and not all(run.done() for run in runs):
-                say_stopping()
+                print_stopping()
             for run in runs:
                 while not run._ended.wait(_LOOK_EVERY_S):
                     pass  # Ctrl-C wakes no thread that waits for ever

@@ -1,1 +1,1 @@
-"""The parts of `Holdfast`: each module has the methods of one kind, and all share what `Opened` opens."""
+"""The parts of `Holdfast`: each module has the methods of one kind, and all share what `OpenStore` opens."""

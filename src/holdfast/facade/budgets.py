@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from holdfast.facade.namespace import Namespace
-from holdfast.facade.opened import blocking
+from holdfast.facade.open_store import blocking
 from holdfast.kernel.amounts import check_name
 from holdfast.views.budget import Budget
 

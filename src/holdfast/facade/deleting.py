@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.errors import BadInput
-from holdfast.facade.opened import Opened, blocking
+from holdfast.facade.open_store import OpenStore, blocking
 
 if TYPE_CHECKING:
     from holdfast.operations.deleting import Deletion
 
 
-class Deleting(Opened):
+class Deleting(OpenStore):
     """Deleting. `by` is who does it; without it, the user."""
 
     @blocking

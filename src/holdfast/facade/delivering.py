@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast import wiring
 from holdfast.errors import BadInput
 from holdfast.facade.executing import Executing
-from holdfast.facade.opened import blocking, texts
+from holdfast.facade.open_store import blocking, texts
 
 if TYPE_CHECKING:
     from holdfast.agents.deliver.options import DeliverOptions

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from holdfast.facade.namespace import Namespace
-from holdfast.facade.opened import blocking
+from holdfast.facade.open_store import blocking
 
 if TYPE_CHECKING:
     from holdfast.facade.tracking import Tracking

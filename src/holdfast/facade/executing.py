@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast
 
 from holdfast.colour import refuse_in_loop
 from holdfast.errors import BadInput
-from holdfast.facade.opened import Opened, blocking, texts
+from holdfast.facade.open_store import OpenStore, blocking, texts
 from holdfast.kernel.identity import check_run_id
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Executing(Opened):
+class Executing(OpenStore):
     """Methods that execute runs in this process."""
 
     def start(
@@ -149,7 +149,7 @@ class Executing(Opened):
         """Make the runs of this Holdfast stop at their next step boundary, and `serve` return; `close` waits
         for the runs."""
         why = why or "its Holdfast was stopped"
-        for session in list(self._sessions):
+        for session in list(self._serve_calls):
             session.stop(why)
         if self._opened_engine is not None:
             self._opened_engine.stop(why)

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast import wiring
-from holdfast.facade.opened import Opened, blocking, texts
+from holdfast.facade.open_store import OpenStore, blocking, texts
 
 if TYPE_CHECKING:
     from holdfast.engine.runs.run import Run
     from holdfast.views.feed import FeedPage
 
 
-class Following(Opened):
+class Following(OpenStore):
     """Methods that change nothing and execute nothing; a read-only Holdfast has them, too."""
 
     def attach(self, run_id: str) -> Run[Any]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from holdfast.facade.opened import Opened
+from holdfast.facade.open_store import OpenStore
 
 if TYPE_CHECKING:
     from holdfast.facade.router import RouterNamespace
     from holdfast.facade.skills import SkillsNamespace
 
 
-class Learning(Opened):
+class Learning(OpenStore):
     """Router and skills."""
 
     @cached_property

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from holdfast.errors import BadInput
 from holdfast.facade.namespace import Namespace
-from holdfast.facade.opened import blocking, texts
+from holdfast.facade.open_store import blocking, texts
 
 if TYPE_CHECKING:
     from holdfast.facade.tracking import Tracking

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from holdfast import wiring
 from holdfast.errors import BadInput, HoldfastError, NotFound, Refused, StoreError
-from holdfast.facade.opened import blocking
+from holdfast.facade.open_store import blocking
 from holdfast.facade.tracking import Tracking
 
 if TYPE_CHECKING:

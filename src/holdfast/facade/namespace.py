@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    from holdfast.facade.opened import Opened
+    from holdfast.facade.open_store import OpenStore
 
 
 class Namespace:
@@ -20,7 +20,7 @@ class Namespace:
 
     NAMESPACE: ClassVar[str]
 
-    def __init__(self, holdfast: Opened) -> None:
+    def __init__(self, holdfast: OpenStore) -> None:
         self._holdfast = holdfast
 
     def _service(self, name: str) -> tuple[Callable[..., Any], Callable[[Any], Any]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, overload
 
 from holdfast.colour import refuse_in_loop
 from holdfast.errors import BadInput, BadWorkspace
-from holdfast.facade.opened import Opened, blocking, several
+from holdfast.facade.open_store import OpenStore, blocking, several
 
 if TYPE_CHECKING:
     from holdfast.engine.outside.records import LogEvent
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from holdfast.workspace.snapshots.file_diff import FileDiff
 
 
-class Reading(Opened):
+class Reading(OpenStore):
     """Methods that change nothing."""
 
     @blocking
@@ -151,9 +151,9 @@ class Reading(Opened):
     def follow(self, run_id: str, after: int | None = None) -> Iterator[LogEvent]:
         """The events of a run and of its child runs as they are written, whichever process executes it: those
         after the version `after`, or from now on. Ends when the run ends, stops, or waits for a person."""
-        from holdfast.views.following import Following
+        from holdfast.views.following import FollowedRun
 
-        return Following(self._reader, self.get(run_id), after).events()
+        return FollowedRun(self._reader, self.get(run_id), after).events()
 
     def follow_logs(self, run_id: str, step: str | None = None, after: int = 0) -> Iterator[LogLine]:
         """The output of a run as it is printed; ends when the run ends, stops, or needs a person."""

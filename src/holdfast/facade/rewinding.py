@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import BadInput
-from holdfast.facade.opened import Opened, blocking, texts
+from holdfast.facade.open_store import OpenStore, blocking, texts
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from holdfast.operations.undoing import Undo
 
 
-class Rewinding(Opened):
+class Rewinding(OpenStore):
     """Operations on the past of runs. Each can be undone. `by` is who does it; without it, the user."""
 
     @blocking

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from holdfast.clock import SystemClock, instant
 from holdfast.facade.namespace import Namespace
-from holdfast.facade.opened import blocking
+from holdfast.facade.open_store import blocking
 
 if TYPE_CHECKING:
     from holdfast.agents.learning.learner import Record, Rest

@@ -7,14 +7,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from holdfast.errors import BadInput
-from holdfast.facade.opened import Opened, blocking, several
+from holdfast.facade.open_store import OpenStore, blocking, several
 
 if TYPE_CHECKING:
     from holdfast.store.sqlite.backup import Progress
     from holdfast.views.search_hit import SearchPage
 
 
-class Searching(Opened):
+class Searching(OpenStore):
     """Full-text search over all that the store has."""
 
     @blocking

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from holdfast import wiring
-from holdfast.facade.opened import Opened, blocking
+from holdfast.facade.open_store import OpenStore, blocking
 
 if TYPE_CHECKING:
     from holdfast.engine.runs.code_location import Location
@@ -26,7 +26,7 @@ OnReplayed = Callable[[int, int, str], None]
 """(number, of how many, run id), before each run."""
 
 
-class Serving(Opened):
+class Serving(OpenStore):
     """Methods that start processes for the code of runs, one for each interpreter and directory."""
 
     @blocking
@@ -66,7 +66,7 @@ class Serving(Opened):
         Raises `Refused` if the setting `resume` is off.
         """
         from holdfast.facade.drain_thread import DrainThread
-        from holdfast.serving.session import Session
+        from holdfast.serving.serve_call import ServeCall
 
         engine = self._to_write()
         taken = None if on_taken is None else self._redacted(on_taken)
@@ -83,8 +83,8 @@ class Serving(Opened):
             finally:
                 wiring.keep_to_quota(self._place, engine)
 
-        session = Session(engine, workers, stop=stop or threading.Event(), on_served=served, on_taken=taken)
-        self._sessions.append(session)
+        session = ServeCall(engine, workers, stop=stop or threading.Event(), on_served=served, on_taken=taken)
+        self._serve_calls.append(session)
         indexing = DrainThread("search", self._store.pulse, self._fill_index)
         try:
             if on_started is not None:
@@ -92,7 +92,7 @@ class Serving(Opened):
             return session.serve(follow=follow, root=None if root is None else Path(root))
         finally:
             indexing.close()
-            self._sessions.remove(session)
+            self._serve_calls.remove(session)
 
     def _fill_index(self) -> None:
         """Fill the search index, so that a search need not. An error here is reported by the next search."""

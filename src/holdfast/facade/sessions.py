@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from holdfast.errors import BadInput, SessionNotFound
 from holdfast.facade.namespace import Namespace
-from holdfast.facade.opened import blocking
+from holdfast.facade.open_store import blocking
 from holdfast.views.session import WorkSession
 
 if TYPE_CHECKING:

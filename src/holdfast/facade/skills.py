@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from holdfast.clock import instant
 from holdfast.errors import NotFound
 from holdfast.facade.namespace import Namespace
-from holdfast.facade.opened import blocking
+from holdfast.facade.open_store import blocking
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

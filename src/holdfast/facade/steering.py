@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, Final, Literal
 
 from holdfast.errors import BadInput
-from holdfast.facade.opened import Opened, blocking
+from holdfast.facade.open_store import OpenStore, blocking
 
 UNSET: Final[Any] = object()
 PATIENCE_S = 10.0
 
 
-class Steering(Opened):
+class Steering(OpenStore):
     """Decisions, signals, pause and cancel. `by` is who does it; without it, the user."""
 
     @blocking

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast import project, settings, trust, wiring
 from holdfast.errors import NotFound, SettingsError
-from holdfast.facade.opened import OnScan, blocking
+from holdfast.facade.open_store import OnScan, blocking
 from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:

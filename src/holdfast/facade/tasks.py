@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar
 from holdfast.errors import BadInput, NotFound
 from holdfast.facade.claim import Claim
 from holdfast.facade.namespace import Namespace
-from holdfast.facade.opened import blocking, texts
+from holdfast.facade.open_store import blocking, texts
 from holdfast.views.task import Task, TaskDetail, TaskEvent, TaskNode
 
 if TYPE_CHECKING:
@@ -385,7 +385,7 @@ class Tasks(Namespace):
         """Record a task as failed, with the reason. It still holds up what needs it."""
         from holdfast.kernel import task_rules
 
-        return self._say(
+        return self._change_with_text(
             id, why, lambda state, text, author: task_rules.fail(id, state, number, text, author)
         )
 
@@ -404,14 +404,14 @@ class Tasks(Namespace):
     def _block(self, id: str, reason: str) -> Task:
         from holdfast.kernel import task_rules
 
-        return self._say(id, reason, partial(task_rules.block, id))
+        return self._change_with_text(id, reason, partial(task_rules.block, id))
 
     @blocking
     def reopen(self, id: str, reason: str = "") -> Task:
         """Make a task that is completed, failed or archived pending again."""
         from holdfast.kernel import task_rules
 
-        return self._say(id, reason, partial(task_rules.reopen, id))
+        return self._change_with_text(id, reason, partial(task_rules.reopen, id))
 
     @blocking
     def note(self, id: str, text: str, kind: str = "note") -> Task:
@@ -419,7 +419,9 @@ class Tasks(Namespace):
         `verification` or `log`."""
         from holdfast.kernel import task_rules
 
-        return self._say(id, text, lambda state, said, author: task_rules.note(state, kind, said, author))
+        return self._change_with_text(
+            id, text, lambda state, said, author: task_rules.note(state, kind, said, author)
+        )
 
     @blocking
     def archive(self, id: str, reason: str = "") -> Task:
@@ -483,7 +485,9 @@ class Tasks(Namespace):
         source = Path(path) if isinstance(path, (str, os.PathLike)) else path
         return import_(self._writing_tracker, source)
 
-    def _say(self, id: str, text: str, decide: Callable[[TaskState, str, Author], e.Event | None]) -> Task:
+    def _change_with_text(
+        self, id: str, text: str, decide: Callable[[TaskState, str, Author], e.Event | None]
+    ) -> Task:
         """A change with a text, which is redacted before it is recorded."""
         author, redacted = self._writing_tracker.author(), self._writing_tracker.redacted(text)
         return self._change(id, lambda state, _: decide(state, redacted, author))

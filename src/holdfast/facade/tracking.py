@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from holdfast.facade.opened import Opened, service
+from holdfast.facade.open_store import OpenStore, service
 
 if TYPE_CHECKING:
     from holdfast.facade.budgets import BudgetNamespace
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from holdfast.facade.tasks import Tasks
 
 
-class Tracking(Opened):
+class Tracking(OpenStore):
     """Tasks, sessions, the memory and budgets."""
 
     @cached_property

@@ -240,7 +240,7 @@ def complete(
     if done and events:
         written = Append(run_id, 0, events)
         written.version = version
-        engine.tell(written)
+        engine.report(written)
     if done and command is not None and command.dead:
         bury(engine.home, engine.store, command.dead)
     return done

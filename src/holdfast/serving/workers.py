@@ -202,9 +202,9 @@ class Workers:
             self._alone.discard(key.alone)
             self._starting.pop(key, None)
             self._retire(key, worker)
-        self._spare()
+        self._retire_idle()
 
-    def _spare(self) -> None:
+    def _retire_idle(self) -> None:
         """Retire idle workers, except the few that were used last."""
         with self._lock:
             idle = [(key, one) for key, one in self._workers.items() if not one.waited_for]

@@ -25,7 +25,7 @@ _OWNER_EVERY_S = 0.5
 twice in a row."""
 
 
-class Following:
+class FollowedRun:
     """The events of a run and of its child runs, until it stops or needs a person."""
 
     def __init__(self, reader: Reader, run: RunDetail, after: int | None = None) -> None:

@@ -107,9 +107,9 @@ class Demo:
         if not reached or child.returncode != -signal.SIGKILL:
             complain(f"the run did not get to its middle: {complaints.decode(errors='replace').strip()}")
             return False
-        self._tell(f"process {child.pid} runs: research in parallel, a flaky model, a slow report")
+        self._print(f"process {child.pid} runs: research in parallel, a flaky model, a slow report")
         self._act(2, "kill", f"kill -9 {child.pid}")
-        self._tell(f"in the middle of {MIDDLE}; no handler, no clean-up, no goodbye")
+        self._print(f"in the middle of {MIDDLE}; no handler, no clean-up, no goodbye")
         return True
 
     def _wait_for_middle(self, child: subprocess.Popen[bytes]) -> bool:
@@ -146,8 +146,8 @@ class Demo:
         if child.returncode != 0:
             complain(f"resume ended with code {child.returncode}: {text.strip()}")
             return False
-        self._tell(f"process {child.pid} says: {text.splitlines()[0]}")
-        self._tell(f"result: {result.decode().strip()}")
+        self._print(f"process {child.pid} says: {text.splitlines()[0]}")
+        self._print(f"result: {result.decode().strip()}")
         return True
 
     def _prove(self, before: Counter[str], recorded: set[str]) -> bool:
@@ -191,7 +191,7 @@ class Demo:
         if not self._done("run", "--id", AGENT, f"../{SCRIPT}:revise"):
             return False
         files["diary.md"].write_text("# written by you, after the agent\n")
-        self._tell("the agent has rewritten report.md and deleted sources.md; you have edited diary.md")
+        self._print("the agent has rewritten report.md and deleted sources.md; you have edited diary.md")
         self._act(8, "rewind", f"holdfast rewind {AGENT} --to before-the-agent")
         told = self._done("rewind", AGENT, "--to", "before-the-agent")
         if not told:
@@ -268,7 +268,7 @@ class Demo:
             out.line(["    ", title])
 
     @staticmethod
-    def _tell(text: str) -> None:
+    def _print(text: str) -> None:
         for line in wrap(text, max(min(out.width, 100) - 4, 20)):
             out.line(f"    {line}")
 

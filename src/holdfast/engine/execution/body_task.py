@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any
 
-from holdfast.engine.execution import thread_driver as sync_driver
+from holdfast.engine.execution import thread_driver
 from holdfast.engine.execution.call import Body, Call, Outcome
 from holdfast.engine.execution.mailbox import Waiter
 from holdfast.engine.execution.perform import completion
@@ -116,7 +116,7 @@ async def run_body(call: Call, request: Body) -> tuple[Outcome, asyncio.Cancelle
     else:
         threads = call.execution.engine.threads()
         try:
-            task = loop.run_in_executor(threads, copy_context().run, sync_driver.run_body, call, request)
+            task = loop.run_in_executor(threads, copy_context().run, thread_driver.run_body, call, request)
         except RuntimeError as error:  # no thread is left, or the interpreter ends
             raise call.execution.interrupt(f"no thread for step {call.key}: {error}") from None
         stop = None

@@ -224,7 +224,7 @@ class Call(InsideStep):
         with run.taking:
             events = self.take() if run.state.owner else ()
             if events:
-                run.engine.store.append_soon(run.append(events, durable=False), done)
+                run.engine.store.append_soon(run.make_append(events, durable=False), done)
 
     def measured(self) -> Sequence[c.Command]:
         """Measures that the log does not have yet; the caller records them now."""

@@ -108,7 +108,9 @@ class OutputLimit:
     def close(self) -> None:
         """Pass on the end."""
         if self._left_out:
-            self._say(self._tail[0][0] if self._tail else "stdout", f"{amount(self._left_out)} left out here")
+            self._write_note(
+                self._tail[0][0] if self._tail else "stdout", f"{amount(self._left_out)} left out here"
+            )
         while self._tail:
             self._pass_on(*self._tail.popleft())
 
@@ -118,7 +120,7 @@ class OutputLimit:
             source, data = self._tail.popleft()
             if not self._left_out:
                 of = f"the output limit of {amount(self._limit)}"
-                self._say(source, f"{of} is reached; only the end of the rest is kept")
+                self._write_note(source, f"{of} is reached; only the end of the rest is kept")
             over = min(self._tail_size - self._free, len(data))
             while over < len(data) and _continues(data[over]):
                 over += 1
@@ -133,7 +135,7 @@ class OutputLimit:
             self._ends_line = data.endswith(b"\n")
             self._write(source, data.decode())
 
-    def _say(self, source: str, text: str) -> None:
+    def _write_note(self, source: str, text: str) -> None:
         """Write a line of its own, which does not count towards the limit."""
         self._write(source, f"{'' if self._ends_line else chr(10)}[holdfast: {text}]\n")
         self._ends_line = True
@@ -203,4 +205,4 @@ def _in_context(call: Call, on_line: OnLine) -> OnLine:
 def _append(run: Execution, entry: Append) -> None:
     """Wait for the store, so that a command cannot write faster than it; not for the disk."""
     run.engine.store.append(entry)
-    run.engine.tell(entry)
+    run.engine.report(entry)

@@ -53,9 +53,9 @@ class Control(BaseException):
         """Merge another signal that also stops the run: its steps in doubt are recorded in any case."""
         doubts = [one for one in other.commands if isinstance(one, DoubtStep)]
         self.commands = (*doubts, *self.commands)
-        self.tell_of(other.error)
+        self.add_cause(other.error)
 
-    def tell_of(self, other: HoldfastError) -> None:
+    def add_cause(self, other: HoldfastError) -> None:
         """Attach a failure of the store as the cause of this error: a child run may have lost an append while
         its parent was being paused, and the caller gets the pause."""
         failed = other if isinstance(other, StoreError) else other.__cause__

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.engine.execution.call import Outcome
-from holdfast.engine.execution.notices import say_stopping
+from holdfast.engine.execution.notices import print_stopping
 from holdfast.engine.execution.thread_delivery import ThreadDelivery, ThreadTurn
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Crew:
             with self._changed:
                 self._stopped = True
             if self._busy and isinstance(error, KeyboardInterrupt):
-                say_stopping()
+                print_stopping()
             self.wait_idle()
             self._join()
         except BaseException as second:

@@ -16,7 +16,7 @@ import msgspec
 
 from holdfast.engine.execution.control import Control
 from holdfast.engine.execution.delivery import Delivery, Turn
-from holdfast.engine.execution.inbox import HEARD, Inbox
+from holdfast.engine.execution.inbox import MESSAGES, Inbox
 from holdfast.engine.execution.parking import Parked, Waiting
 from holdfast.engine.execution.scope import InsideStep, current
 from holdfast.engine.execution.unawaited import Unawaited
@@ -78,7 +78,7 @@ class Birth:
         run = self.execution
         with run.taking:
             if not self.taken:
-                run.engine.store.append_soon(run.append((), durable=False), done)
+                run.engine.store.append_soon(run.make_append((), durable=False), done)
 
 
 class OutcomeAppend(Append):
@@ -104,7 +104,7 @@ class Execution:
         is_async: bool,
         birth: Append | None = None,
         forced: bool = False,
-        robbed: bool = False,
+        was_live: bool = False,
         keeps_files: bool = False,
     ) -> None:
         self.engine = engine
@@ -121,7 +121,7 @@ class Execution:
         """The step whose body runs this run, if any: they wait for each other."""
         self.forced = forced
         """Taken from a live owner by force: what it left half done is taken the same way."""
-        self.robbed = robbed
+        self.was_live = was_live
         """Taken from a live owner, which worked in it until a moment ago."""
         self.keeps_until = state.version if keeps_files else 0
         """Attempts of `workspace` steps up to this version of the log are not rolled back."""
@@ -245,7 +245,7 @@ class Execution:
                 self._last_fired = event = msgspec.structs.replace(event, first=before.first)
         self._riding.append(new_event(event, at))
 
-    def entry(
+    def append_of(
         self,
         commands: Sequence[c.Command],
         *,
@@ -257,9 +257,9 @@ class Execution:
         """An `Append` of the events of these commands, after the events `before`. The caller submits it."""
         at = self.engine.clock.now_us()
         events = [*before, *(event for command in commands for event in self.record(command, at))]
-        return self.append(events, durable=durable, blobs=blobs, ends=ends)
+        return self.make_append(events, durable=durable, blobs=blobs, ends=ends)
 
-    def append(
+    def make_append(
         self,
         events: Sequence[NewEvent],
         *,
@@ -327,11 +327,11 @@ class Execution:
 
         try:
             if self._riding or self.birth is not None:
-                riding = self.append(())  # goes first
+                riding = self.make_append(())  # goes first
                 store.append(riding)
-                self.engine.tell(riding)
+                self.engine.report(riding)
             after = self.state.version
-            version = store.command(self.id, decide_now, after=after, types=HEARD, fate=self._fate)
+            version = store.command(self.id, decide_now, after=after, types=MESSAGES, fate=self._fate)
         except Exception as error:
             raise self.lose(error) from None
         except BaseException as error:
@@ -340,9 +340,9 @@ class Execution:
         inbox.settle(doubts)
         if not obey:
             inbox.obey(requests)
-        told = Append(self.id, self.epoch, written)
-        told.version = version
-        self.engine.tell(told)
+        append = Append(self.id, self.epoch, written)
+        append.version = version
+        self.engine.report(append)
 
     def release_parked(self, parked: Parked, saved: Sequence[c.Command] = ()) -> Control:
         """Release a parked run, as ready to continue if one of its waits has ended meanwhile. Returns the
@@ -359,8 +359,8 @@ class Execution:
             asked = () if stopped is None else stopped.commands
             others = [one for one in asked if not isinstance(one, c.CancelRun)]
             decided = any(steps[key].status != "waiting" for key in parked.gates)
-            goes_on = decided or 0 < parked.until <= now or len(others) < len(asked)
-            waits: e.Waits = "pending" if goes_on else parked.waits
+            is_ready = decided or 0 < parked.until <= now or len(others) < len(asked)
+            waits: e.Waits = "pending" if is_ready else parked.waits
             return (*saved, *over, *others, c.ReleaseRun(self.id, self.engine.owner_id, waits=waits))
 
         self.transact(release, obey=True)

@@ -74,7 +74,7 @@ class Flusher:
         self._wake.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
-        self._tell()
+        self._report()
 
     def wake(self) -> None:
         """Tick for a while, whether anything is watched or not."""
@@ -117,7 +117,7 @@ class Flusher:
             self._wake.wait()
 
     def _tick(self) -> None:
-        self._tell()
+        self._report()
         now = self._engine.clock.monotonic()
         for one in list(self._watched.values()):
             if now - one.since >= self._after_s and not one.taken:
@@ -140,9 +140,9 @@ class Flusher:
         lost, because nothing may be built on what was refused or failed."""
         return _Outcome(run, self._engine)
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         if self._engine.event_callback is not None:
-            self._engine.event_callback.tell_noted()
+            self._engine.event_callback.report_noted()
 
     def _has_noted(self) -> bool:
         return self._engine.event_callback is not None and bool(self._engine.event_callback.noted)

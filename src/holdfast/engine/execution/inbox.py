@@ -19,7 +19,7 @@ from holdfast.store.port import Recorded
 if TYPE_CHECKING:
     from holdfast.engine.execution.execution import Execution
 
-HEARD: Final = ("RunClaimed", "GateDecided", "SignalReceived", "CancelRequested", "PauseRequested")
+MESSAGES: Final = ("RunClaimed", "GateDecided", "SignalReceived", "CancelRequested", "PauseRequested")
 
 
 class Inbox:
@@ -30,10 +30,10 @@ class Inbox:
         self._unsure: set[str] = set()
         """Gates that are decided by events of a transaction, read or written, that is not acknowledged
         yet."""
-        self.on_heard: list[Callable[[], None]] = []
+        self.on_message: list[Callable[[], None]] = []
         """Called when there is something new that the run may wait for, from any thread."""
 
-    def hear(self, recorded: Sequence[Recorded]) -> None:
+    def receive(self, recorded: Sequence[Recorded]) -> None:
         """Process messages from the log. Those that were processed before, and the run's own events, change
         nothing."""
         self.obey(self.take_in(recorded, sure=True))
@@ -41,7 +41,7 @@ class Inbox:
 
     def wake(self) -> None:
         """Wake all waiters of this run: each looks again."""
-        for wake in list(self.on_heard):
+        for wake in list(self.on_message):
             wake()
 
     def take_in(self, recorded: Sequence[Recorded], *, sure: bool) -> list[e.Event]:

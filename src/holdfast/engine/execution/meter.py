@@ -70,5 +70,5 @@ class Meter:
             if not commands:
                 return
             before = self._call.take()
-            entry = run.entry(commands, before=before, durable=False)
+            entry = run.append_of(commands, before=before, durable=False)
             run.engine.store.append_soon(entry, run.engine.flusher.outcome_for(run))

@@ -22,7 +22,7 @@ _DIGEST_CHARS = 6
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
-def say_what_it_waits_for(engine: Engine, run_id: str) -> bool:
+def report_open_gates(engine: Engine, run_id: str) -> bool:
     """Log the open gates of the run and the commands that answer them: a script that blocks there looks hung.
     The log record goes to stderr unless the program has configured logging. Returns whether there was an open
     gate."""
@@ -52,7 +52,7 @@ def _lines(engine: Engine, run_id: str) -> Iterator[str]:
             yield f"run {run_id} waits for the signal {name!r}: {answer}"
 
 
-def say_stopping() -> None:
+def print_stopping() -> None:
     """Print at once what the first Ctrl-C does: a program that waits for its running steps looks hung."""
     with suppress(Exception), step_output.unkept():  # the main thread may be in a step's body
         if sys.stderr is not None:

@@ -89,7 +89,7 @@ class OutputBuffer:
         if not commands or not run.state.owner:
             return
         try:
-            self._append(run, run.entry(commands, durable=False))
+            self._append(run, run.append_of(commands, durable=False))
         except Exception as error:
             self._closed = True
             run.lose(error)

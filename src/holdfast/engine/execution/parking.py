@@ -80,7 +80,7 @@ class Waiting:
         """Threads that do something for this run; of an async one, its loop is not counted."""
         self._crews: list[Crew] = []
         run.on_stop.append(self.notify)
-        run.inbox.on_heard.append(self.notify)
+        run.inbox.on_message.append(self.notify)
 
     def notify(self) -> None:
         with self._changed:
@@ -143,15 +143,15 @@ class Waiting:
         """The same in an event loop."""
         import asyncio
 
-        from holdfast.engine.execution.wakeup import Bell
+        from holdfast.engine.execution.wakeup import WakeUp
 
         run, clock, tasks = self._run, self._run.engine.clock, self._run.tasks_delivery
         assert tasks is not None
         run.engine.follower.ensure()
-        bell = Bell(asyncio.get_running_loop())
+        wake_up = WakeUp(asyncio.get_running_loop())
         self._waits.append(wait)
-        run.on_stop.append(bell.ring)
-        run.inbox.on_heard.append(bell.ring)
+        run.on_stop.append(wake_up.set)
+        run.inbox.on_message.append(wake_up.set)
         try:
             while run.control is None and not wait.is_over():
                 left = clock.wait(wait.until) if wait.until else _LOOK_S
@@ -162,13 +162,13 @@ class Waiting:
                 if run.stopping.is_set():
                     break
                 seen = run.steps_begun
-                rung = await bell.wait(min(left, _GRACE_S))
+                rung = await wake_up.wait(min(left, _GRACE_S))
                 if not rung and not run.under_way and run.steps_begun == seen:
                     self._park_unless_soon()
         finally:
             self._waits.remove(wait)
-            run.on_stop.remove(bell.ring)
-            run.inbox.on_heard.remove(bell.ring)
+            run.on_stop.remove(wake_up.set)
+            run.inbox.on_message.remove(wake_up.set)
         if run.control is not None:
             raise run.control
 

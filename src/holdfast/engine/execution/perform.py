@@ -104,7 +104,7 @@ def _perform(
             else:
                 ends = "" if retry_at else call.key
                 failure = c.FailAttempt(call.key, failed.failure, retry_at)
-                entry = run.entry([*call.measured(), failure], before=began, ends=ends)
+                entry = run.append_of([*call.measured(), failure], before=began, ends=ends)
                 late = isinstance(outcome.error, StepTimeout)
                 yield entry if held is None else settled(call, held, entry, begun=ran, cut_off=late)
                 if not retry_at:
@@ -161,7 +161,7 @@ def _attempt(call: Call, new: bool, outcome: Outcome | None) -> Generator[Reques
             if events:
                 call.attempt = run.state.steps[call.key].attempt
                 # With a reservation it waits for the disk, for both: what was begun is charged.
-                yield run.append(events, durable=spec.effect != "idempotent" or held is not None)
+                yield run.make_append(events, durable=spec.effect != "idempotent" or held is not None)
                 if call.guard is not None:
                     call.guard.begun()
                 if run.control is not None and run.control.at_once:
@@ -219,7 +219,7 @@ def completion(call: Call, value: Any, turn: Turn | None = None) -> Append:
         )  # fmt: skip
     at = run.engine.clock.now_us()
     events = run.record(command, at) if call.meter is None else _with_measured(call, command, began, at)
-    return run.append(events, blobs=blobs, ends=key, turn=turn)
+    return run.make_append(events, blobs=blobs, ends=key, turn=turn)
 
 
 def _with_measured(call: Call, command: c.Command, began: Sequence[NewEvent], at: int) -> Sequence[NewEvent]:
@@ -338,11 +338,11 @@ def _resolve_doubt(
         resolved.append(c.DoubtStep(run.id, call.key, why, True))
     if answer.value is NOT_DONE:
         again = [*resolved, c.SettleStep(run.id, call.key, "retry", "verify")]
-        entry = run.entry(again if not_done is None else [not_done])
+        entry = run.append_of(again if not_done is None else [not_done])
         yield entry if held is None else settled(call, held, entry)
         return None
     result, blob, blobs = run.engine.store_value(answer.value, f"the result of verify for step {call.key}")
     settle = c.SettleStep(run.id, call.key, "done", "verify", result, blob)
-    entry = run.entry([*resolved, settle], blobs=blobs, ends=call.key)
+    entry = run.append_of([*resolved, settle], blobs=blobs, ends=call.key)
     yield entry if held is None else settled(call, held, entry)
     return answer

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from holdfast.engine.execution import delivery as patience
+from holdfast.engine.execution import delivery as delivery_rules
 
 if TYPE_CHECKING:
     from asyncio import TimerHandle
@@ -67,4 +67,5 @@ class ReplayWatch:
     def _patience(self) -> float:
         waits = self._delivery.waits()
         own = bool(waits) and all(wait.kind != "unknown" for wait in waits)
-        return min(patience.OWN_PATIENCE_S, patience.PATIENCE_S) if own else patience.PATIENCE_S
+        most = delivery_rules.PATIENCE_S
+        return min(delivery_rules.OWN_PATIENCE_S, most) if own else most

@@ -15,12 +15,12 @@ from collections.abc import Callable, Sequence
 from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
-from holdfast.engine.execution import delivery as patience
+from holdfast.engine.execution import delivery as delivery_rules
 from holdfast.engine.execution.code_clock import CodeClock
 from holdfast.engine.execution.code_timer import CodeTimer
 from holdfast.engine.execution.delivery import Delivery, Turn
 from holdfast.engine.execution.replay_watch import ReplayWatch
-from holdfast.engine.execution.waiting_tasks import TaskWait, what_they_wait_for
+from holdfast.engine.execution.waiting_tasks import TaskWait, waits_of
 from holdfast.engine.execution.watched_loop import watched
 from holdfast.kernel import commands as c
 
@@ -293,7 +293,7 @@ class TaskDelivery(Delivery):
             return
         wait = self.waits()[0]
         self._idle_s = 0.0 if ran != self._ran else self._idle_s + _UNWIND_S
-        if ran == self._ran and (wait.kind != "unknown" or self._idle_s > patience.PATIENCE_S):
+        if ran == self._ran and (wait.kind != "unknown" or self._idle_s > delivery_rules.PATIENCE_S):
             asyncio.Task.cancel(self.driver)  # not an interrupt from outside, see RunTask
         self.wake()
 
@@ -333,7 +333,7 @@ class TaskDelivery(Delivery):
 
     def waits(self) -> list[TaskWait]:
         """For each task of the run, its driver first."""
-        return what_they_wait_for(self._all(), self._ours())
+        return waits_of(self._all(), self._ours())
 
     def _give_up(self, key: str) -> bool:
         again = super()._give_up(key)

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Generator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from holdfast.engine.execution import thread_driver as sync_driver
+from holdfast.engine.execution import thread_driver
 from holdfast.engine.execution.body_task import StraightBody, run_body
 from holdfast.engine.execution.call import Body, Call, InStore, Outcome, Pause, Request
 from holdfast.engine.execution.control import Control
@@ -23,7 +23,7 @@ from holdfast.engine.execution.execution import OutcomeAppend
 from holdfast.engine.execution.mailbox import Mailbox, Waiter
 from holdfast.engine.execution.perform import perform
 from holdfast.engine.execution.task_delivery import TaskDelivery, TaskTurn
-from holdfast.engine.execution.wakeup import Bell
+from holdfast.engine.execution.wakeup import WakeUp
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
 from holdfast.kernel.state import GATES, OVER, StepState
@@ -130,7 +130,7 @@ async def _go_straight(run: Execution, call: Call, before: asyncio.CancelledErro
     if append.error is not None:
         raise run.lose(append.error) from None
     if run.engine.event_callback is not None:
-        run.engine.tell(append)
+        run.engine.report(append)
     if cancelled is not None:
         raise cancelled
     return body.value
@@ -153,7 +153,7 @@ async def _drive(
                 answer, cancel = await run_body(call, request)
                 cancelled = cancel or cancelled
             elif type(request) is InStore:
-                answer, cancel = await shielded(run, partial(sync_driver.outcome_of, request.work))
+                answer, cancel = await shielded(run, partial(thread_driver.outcome_of, request.work))
                 cancelled = cancel or cancelled
             else:
                 assert type(request) is Pause
@@ -199,7 +199,7 @@ async def commit(run: Execution, append: Append) -> asyncio.CancelledError | Non
     if append.error is not None:
         raise run.lose(append.error) from None
     if run.engine.event_callback is not None:
-        run.engine.tell(append)
+        run.engine.report(append)
     return cancelled
 
 
@@ -302,13 +302,13 @@ async def _abandon(run: Execution, step: StepState) -> asyncio.CancelledError | 
 
 async def until_stopped(run: Execution) -> NoReturn:
     """Wait until the run is stopped, and raise the signal that stops it."""
-    bell = Bell(asyncio.get_running_loop())
-    run.on_stop.append(bell.ring)
+    wake_up = WakeUp(asyncio.get_running_loop())
+    run.on_stop.append(wake_up.set)
     try:
         while run.control is None:
-            await bell.wait(60.0)
+            await wake_up.wait(60.0)
     finally:
-        run.on_stop.remove(bell.ring)
+        run.on_stop.remove(wake_up.set)
     raise run.control
 
 
@@ -317,7 +317,7 @@ async def in_thread(work: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
 
-    def tell(error: BaseException | None) -> None:
+    def settle(error: BaseException | None) -> None:
         if done.cancelled():
             return
         if error is None:
@@ -332,7 +332,7 @@ async def in_thread(work: Callable[[], None]) -> None:
         except BaseException as error:
             failed = error
         try:
-            loop.call_soon_threadsafe(tell, failed)
+            loop.call_soon_threadsafe(settle, failed)
         except RuntimeError:
             pass  # the loop is closed: no caller waits any more
 
@@ -358,17 +358,17 @@ async def settle_down(run: Execution, error: BaseException | None) -> None:
 
 async def pause(run: Execution, until_us: int | None, most_s: float = math.inf) -> None:
     """As `thread_driver.pause`, without blocking the loop."""
-    left_of = sync_driver.time_left(run.engine.clock, until_us, most_s)
-    bell = Bell(asyncio.get_running_loop())
-    run.on_stop.append(bell.ring)
+    left_of = thread_driver.time_left(run.engine.clock, until_us, most_s)
+    wake_up = WakeUp(asyncio.get_running_loop())
+    run.on_stop.append(wake_up.set)
     waited = False
     try:
         while run.control is None and (left := left_of()) > 0:
             waited = True
-            await bell.wait(min(left, 60.0))
+            await wake_up.wait(min(left, 60.0))
     finally:
-        run.on_stop.remove(bell.ring)
+        run.on_stop.remove(wake_up.set)
     if waited and run.control is None:
-        await in_thread(partial(sync_driver.look_for_takeover, run))
+        await in_thread(partial(thread_driver.look_for_takeover, run))
     if run.control is not None:
         raise run.control

@@ -27,7 +27,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from holdfast.engine.execution import delivery as patience
+from holdfast.engine.execution import delivery as delivery_rules
 from holdfast.engine.execution.delivery import Delivery, Turn
 from holdfast.engine.execution.parking import Parked
 from holdfast.kernel.state import GATES
@@ -366,7 +366,7 @@ class ThreadDelivery(Delivery):
             found.deliver()
         elif self._barrier and self._blocked and stuck > _AGAIN_S and self._may_begin_again():
             self.run.stop(Parked(self.run.id, self.run.engine.clock.now_us()))
-        elif stuck > patience.PATIENCE_S:
+        elif stuck > delivery_rules.PATIENCE_S:
             self._give_up(self._head())
             self._dispatch()
 

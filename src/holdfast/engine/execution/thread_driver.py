@@ -183,7 +183,7 @@ def commit(run: Execution, append: Append) -> None:
         run.interrupted(error)
         raise
     if engine.event_callback is not None:
-        engine.tell(append)
+        engine.report(append)
     if isinstance(append, OutcomeAppend):
         assert run.threads_delivery is not None
         if run.checkpoint_every:

@@ -22,7 +22,7 @@ class TaskWait(NamedTuple):
     """File and line in the user's code; empty if it cannot be told."""
 
 
-def what_they_wait_for(tasks: Sequence[asyncio.Task[Any]], futures: set[int]) -> list[TaskWait]:
+def waits_of(tasks: Sequence[asyncio.Task[Any]], futures: set[int]) -> list[TaskWait]:
     """One for each task. `futures` are those that only holdfast sets. A task that waits for holdfast, or for
     other tasks among `tasks`, cannot continue by itself."""
     mine = {id(task) for task in tasks}

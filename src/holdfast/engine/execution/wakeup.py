@@ -6,39 +6,39 @@ import asyncio
 from contextvars import Context
 
 
-class Bell:
-    """For one waiter. If nothing waits when it is rung, the next `wait` returns at once."""
+class WakeUp:
+    """For one waiter. If nothing waits when it is set, the next `wait` returns at once."""
 
-    __slots__ = ("_heard", "_loop", "_rung")
+    __slots__ = ("_is_set", "_loop", "_waiter")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._rung = False
-        self._heard: asyncio.Future[None] | None = None
+        self._is_set = False
+        self._waiter: asyncio.Future[None] | None = None
 
-    def ring(self) -> None:
-        self._loop.call_soon_threadsafe(self._ring)
+    def set(self) -> None:
+        self._loop.call_soon_threadsafe(self._wake)
 
-    def _ring(self) -> None:
-        self._rung = True
-        if self._heard is not None:
-            _end(self._heard)
+    def _wake(self) -> None:
+        self._is_set = True
+        if self._waiter is not None:
+            _end(self._waiter)
 
     async def wait(self, seconds: float) -> bool:
-        """Whether it was rung within so many seconds. A cancel is always raised: `asyncio.wait_for` swallows
-        one that comes with the ring (Python 3.11), and the code that cancelled would wait for ever."""
-        if not self._rung:
-            heard = self._heard = self._loop.create_future()
+        """Whether it was set within so many seconds. A cancel is always raised: `asyncio.wait_for` of Python
+        3.11 swallows one that comes at the same moment, and the code that cancelled would wait for ever."""
+        if not self._is_set:
+            waiter = self._waiter = self._loop.create_future()
             timer = self._loop.call_later(
-                seconds, _end, heard, context=Context()
+                seconds, _end, waiter, context=Context()
             )  # not one of the code's own
             try:
-                await heard
+                await waiter
             finally:
                 timer.cancel()
-                self._heard = None
-        rung, self._rung = self._rung, False
-        return rung
+                self._waiter = None
+        was_set, self._is_set = self._is_set, False
+        return was_set
 
 
 def _end(future: asyncio.Future[None]) -> None:

@@ -52,9 +52,9 @@ class CheckpointAppend(NamedTuple):
         """`key` is that of a checkpoint which the code waits for."""
         taken = msgspec.structs.replace(self.checkpoint, **seen._asdict())
         if self.evidence is None:
-            return self.run.entry([c.Record(taken)], blobs=self.blobs, ends=key)
+            return self.run.append_of([c.Record(taken)], blobs=self.blobs, ends=key)
         written, blobs = self.evidence(taken)
-        return self.run.entry([c.Record(written), c.Record(taken)], blobs=(*self.blobs, *blobs), ends=key)
+        return self.run.append_of([c.Record(written), c.Record(taken)], blobs=(*self.blobs, *blobs), ends=key)
 
 
 def take_due(run: Execution) -> None:

@@ -53,7 +53,7 @@ def begin(run: Execution) -> None:
         workspace = run.engine.files.of_run(run.state)
         with workspace.contents.hold():
             saved: list[e.FilesSaved] = []
-            until = run.engine.clock.now_us() if run.robbed else run.state.seen_at
+            until = run.engine.clock.now_us() if run.was_live else run.state.seen_at
             if until and not is_elsewhere(run.state.files, run.state.steps):
                 divided = divide(workspace, known.snapshot, until)
                 now, base = divided.now, last_git(run.state.files)
@@ -143,12 +143,12 @@ def save(
 def write(run: Execution, saved: Sequence[e.FilesSaved]) -> None:
     """Append these snapshots. What the log cannot take stops the run as any lost append does: that it needs
     attention could not be written either."""
-    entry = run.entry([c.Record(one) for one in saved])
+    entry = run.append_of([c.Record(one) for one in saved])
     try:
         run.engine.store.append(entry)
     except StoreError as error:
         raise run.lose(error) from None
-    run.engine.tell(entry)
+    run.engine.report(entry)
 
 
 class Seen(NamedTuple):

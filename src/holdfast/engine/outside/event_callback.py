@@ -58,35 +58,35 @@ class EventCallback:
         with self._lock:
             self._stories.setdefault(run_id, _Story(after + 1))
 
-    def tell(self, append: Append) -> None:
+    def report(self, append: Append) -> None:
         """The append was acknowledged: deliver its events, and those before it."""
         if append.events:
-            self._tell(append.stream, self._take(append))
+            self._report(append.stream, self._take(append))
 
     def note(self, append: Append) -> None:
-        """The same, by the next call of `tell_noted`. Waits for nothing."""
+        """The same, by the next call of `report_noted`. Waits for nothing."""
         if append.events:
             self._take(append)
             self.noted.add(append.stream)
 
-    def tell_noted(self) -> None:
+    def report_noted(self) -> None:
         while self.noted:
             run_id = self.noted.pop()
             with self._lock:
                 story = self._stories.get(run_id)
             if story is not None:
-                self._tell(run_id, story)
+                self._report(run_id, story)
 
-    def tell_up_to(self, run_id: str, version: int) -> None:
+    def report_up_to(self, run_id: str, version: int) -> None:
         """Another process has written to a run that is followed: deliver what the log has up to there."""
         with self._lock:
             story = self._stories.get(run_id)
             if story is not None:
                 story.upto = max(story.upto, version)
         if story is not None:
-            self._tell(run_id, story)
+            self._report(run_id, story)
 
-    def when_told(self, run_id: str, call: Callable[[], None]) -> None:
+    def when_reported(self, run_id: str, call: Callable[[], None]) -> None:
         """Call it once all known events of the run were delivered: now, or in the delivering thread."""
         with self._lock:
             story = self._stories.get(run_id)
@@ -105,7 +105,7 @@ class EventCallback:
             story.upto = max(story.upto, append.version)
         return story
 
-    def _tell(self, run_id: str, story: _Story) -> None:
+    def _report(self, run_id: str, story: _Story) -> None:
         with self._lock:
             if story.telling:
                 return  # that thread delivers these, too

@@ -108,7 +108,7 @@ def emit(name: str, value: object) -> None:
     inside = current.get()
     if isinstance(inside, InsideStep):
         run = inside.execution
-        entry = run.entry(
+        entry = run.append_of(
             [c.Record(e.Emitted(name, raw, step=inside.key, attempt=inside.attempt))], durable=False
         )
         run.engine.store.append_soon(entry, run.engine.flusher.outcome_for(run))

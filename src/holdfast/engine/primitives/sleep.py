@@ -65,7 +65,7 @@ def _sleep_here(
     assert run.threads_delivery is not None
     with run.threads_delivery.aside() as turn:
         if past is None:
-            thread_driver.commit(run, run.entry([_start(run, key, ordinal, duration, deadline)]))
+            thread_driver.commit(run, run.append_of([_start(run, key, ordinal, duration, deadline)]))
         until = _end(run.state.steps[key], deadline)
         if run.engine.clock.wait(until) <= IN_PLACE_S:
             thread_driver.pause(run, until)
@@ -88,7 +88,7 @@ async def _sleep_async(
     else:
         cancelled = await delivery.barrier(key) if delivery.guarded else None
         if past is None:
-            start = run.entry([_start(run, key, ordinal, duration, deadline)])
+            start = run.append_of([_start(run, key, ordinal, duration, deadline)])
             cancelled = await task_driver.commit(run, start) or cancelled
         if cancelled is None:
             await _until_awake(run, run.state.steps[key], deadline)

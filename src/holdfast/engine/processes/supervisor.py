@@ -259,7 +259,7 @@ class Owner:
         *lines, self.pending = (self.pending + chunk).split(b"\n")
         return lines if chunk else None
 
-    def tell(self, report: str) -> None:
+    def report(self, report: str) -> None:
         try:
             os.write(self.control, report.encode() + b"\n")
         except OSError:
@@ -378,9 +378,9 @@ def main() -> None:
     let_go()
     if failure:
         release(lock, None, "not_started")
-        owner.tell(f"failed {failure}")
+        owner.report(f"failed {failure}")
         return
-    owner.tell(f"started {pid}")
+    owner.report(f"started {pid}")
     watch = Watch(tree := Tree(pid, subreaper), owner, wake)
     try:
         watch.run()
@@ -389,7 +389,7 @@ def main() -> None:
             tree.kill()
             time.sleep(KILL_POLL_S)
     release(lock, tree.code, watch.reason)
-    owner.tell(f"ended {tree.code} {watch.reason}")
+    owner.report(f"ended {tree.code} {watch.reason}")
 
 
 if __name__ == "__main__":

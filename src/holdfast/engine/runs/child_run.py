@@ -24,7 +24,7 @@ import msgspec
 from holdfast.engine.execution.arguments import own_copies
 from holdfast.engine.execution.call import Call, Spec
 from holdfast.engine.execution.control import Control
-from holdfast.engine.execution.notices import say_stopping
+from holdfast.engine.execution.notices import print_stopping
 from holdfast.engine.execution.parking import Parked, Wait
 from holdfast.engine.execution.reserving import pause_command
 from holdfast.engine.execution.scope import Scope, current
@@ -206,7 +206,7 @@ def _outside_parent(call: Call) -> Iterator[None]:
         yield
     except _STOPPED as error:
         control = _stop_parent(call, error)
-        control.tell_of(error)
+        control.add_cause(error)
         raise control from None
     except RunCancelled:
         if call.execution.control is not None:  # they end together: no failure of the parent's step
@@ -299,7 +299,7 @@ def _execute(
         call.execution.interrupted(error)  # and so the child, see `_stopped_with_parent`
         if executing is not None:
             if isinstance(error, KeyboardInterrupt) and not executing.done():
-                say_stopping()
+                print_stopping()
             _wait_for(executing)  # a second Ctrl-C leaves the child to the loop thread, which releases it
         raise
     if not begun:

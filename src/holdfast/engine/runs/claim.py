@@ -51,7 +51,7 @@ class Claimed(NamedTuple):
     attached: Run[Any] | None = None
     forced: bool = False
     """The claim may take the run, and so its children, from a live owner."""
-    robbed: bool = False
+    was_live: bool = False
     """It did: until a moment ago a process worked in it."""
     keeps: bool = False
     """Earlier attempts' changes to the files are kept: the next one begins from the files as they are."""
@@ -133,7 +133,7 @@ def claim_fresh(
                 raise
             create = _with_another_id(engine, run, create)
         else:
-            engine.tell(append)
+            engine.report(append)
             return claimed
 
 
@@ -156,7 +156,7 @@ async def claim_fresh_soon(
         if cancelled is not None:
             raise cancelled
         create = _with_another_id(engine, run, create)
-    engine.tell(append)
+    engine.report(append)
     if cancelled is not None:
         give_back(engine, create.run_id, claimed)
         raise cancelled
@@ -227,7 +227,7 @@ def _claim(
         after = state.version if state is not None else 0
         version = engine.store.command(run_id, attempt.decide, after=after, durable=durable)
         if attempt.claimed is not None:
-            attempt.tell(version)
+            attempt.report(version)
             if dead:
                 owners.bury(engine.home, engine.store, dead)
             if force and state is not None and not attempt.claimed.state.ended:
@@ -295,7 +295,7 @@ def release(engine: Engine, owner: str, run_id: str, epoch: int | None = None) -
         at = engine.clock.now_us()
         return Decision("run", [new_event(event, at) for event in events])
 
-    engine.tell_up_to(run_id, engine.store.command(run_id, decide_now))
+    engine.report_up_to(run_id, engine.store.command(run_id, decide_now))
 
 
 def release_quietly(engine: Engine, run_id: str) -> bool:
@@ -336,7 +336,7 @@ def _report_taken(engine: Engine, run_id: str, recorded: Sequence[Recorded], epo
     """Another owner has taken the run from this epoch: the last event of it that the callback gets."""
     for event, version, _ in recorded:
         if type(event) is e.RunClaimed and event.epoch > epoch:
-            engine.tell_up_to(run_id, version)
+            engine.report_up_to(run_id, version)
             return
 
 
@@ -417,14 +417,14 @@ class _Attempt:
         if not state.ended:
             forced = self._wanted.force and state.owner != ""
             do(c.ClaimRun(self._run_id, self._owner, self._dead, forced, self._seen_at))
-        self.claimed = Claimed(state, forced=self._wanted.force, robbed=self._alive)
+        self.claimed = Claimed(state, forced=self._wanted.force, was_live=self._alive)
         return Decision("run", events, state.epoch, self._wanted.blobs if created else ())
 
-    def tell(self, version: int) -> None:
+    def report(self, version: int) -> None:
         """Hand what was written to the program's callback."""
         written = Append(self._run_id, 0, self._events)
         written.version = version
-        self._engine.tell(written)
+        self._engine.report(written)
 
 
 def settle_pending(engine: Engine, run_id: str) -> bool:

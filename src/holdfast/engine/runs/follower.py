@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.engine.execution.execution import Execution
-from holdfast.engine.execution.inbox import HEARD
+from holdfast.engine.execution.inbox import MESSAGES
 from holdfast.engine.outside import steering
 from holdfast.engine.runs.claim import release_left
 from holdfast.errors import Refused, Resync, StoreVanished
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _POLL_S = 0.02
 _AGAIN_S = 1.0
 _HALTS = ("RunPaused", "RunNeedsAttention", "Rewound", "GenerationRestored")
-_TYPES = (*HEARD, *e.RUN_ENDS, *_HALTS, "RunReleased", "StreamDeleted")
+_TYPES = (*MESSAGES, *e.RUN_ENDS, *_HALTS, "RunReleased", "StreamDeleted")
 
 logger = logging.getLogger("holdfast")
 
@@ -167,7 +167,7 @@ class Follower:
             if not execution.introduced:
                 execution.introduced = True
                 entries = self._engine.store.entries(run_id, after=execution.state.version)
-                self._tell(execution, [one for one in entries if one.type in HEARD])
+                self._deliver(execution, [one for one in entries if one.type in MESSAGES])
 
     def _look(self) -> None:
         store = self._engine.store
@@ -212,7 +212,7 @@ class Follower:
                 heard.setdefault(entry.stream, []).append(entry)
             elif entry.stream in self._parked:
                 concerned = True
-                self._engine.tell_up_to(entry.stream, entry.version)
+                self._engine.report_up_to(entry.stream, entry.version)
                 self._check(entry.stream)
             elif self._parked and (holder := self._holder(entry.stream)):
                 concerned = True
@@ -223,18 +223,18 @@ class Follower:
         for run_id, entries in heard.items():
             live = self._engine.live.get(run_id)
             if live is not None:
-                self._tell(live[0], entries)
+                self._deliver(live[0], entries)
         return concerned
 
-    def _tell(self, execution: Execution, entries: list[Entry]) -> None:
+    def _deliver(self, execution: Execution, entries: list[Entry]) -> None:
         recorded = [
             Recorded(e.decode(one.type, one.payload), one.version, one.at)
             for one in entries
-            if one.type in HEARD and one.version > execution.claimed_at
+            if one.type in MESSAGES and one.version > execution.claimed_at
         ]
         if recorded:
-            execution.inbox.hear(recorded)
-            self._engine.tell_up_to(execution.id, recorded[-1].version)
+            execution.inbox.receive(recorded)
+            self._engine.report_up_to(execution.id, recorded[-1].version)
 
     # Continuing
 

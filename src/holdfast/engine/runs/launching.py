@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.colour import in_loop
 from holdfast.engine.execution.call import Outcome
-from holdfast.engine.execution.notices import say_what_it_waits_for
+from holdfast.engine.execution.notices import report_open_gates
 from holdfast.engine.execution.parking import Parked
 from holdfast.engine.execution.scope import current
 from holdfast.engine.runs.claim import Claimed, claim, give_back, release_quietly
@@ -120,7 +120,7 @@ def run_here(
     parks: list[Parked] = []
     execute(engine, run, workflow, arguments, claimed, parks.append, birth=birth)
     while parks:
-        say_what_it_waits_for(engine, run.id)
+        report_open_gates(engine, run.id)
         again = _await(engine, run, parks.pop().until)
         if again is not None:
             execute(engine, run, workflow, None, again, parks.append)

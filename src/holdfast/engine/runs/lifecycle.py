@@ -69,7 +69,7 @@ def _enlist(
         is_async=is_async,
         birth=birth,
         forced=claimed.forced,
-        robbed=claimed.robbed,
+        was_live=claimed.was_live,
         keeps_files=claimed.keeps,
     )
     with engine.lock:
@@ -200,7 +200,7 @@ def _finish(engine: Engine, run: Run[Any], outcome: Outcome, on_park: OnPark) ->
     elif engine.event_callback is None:
         run.finish(outcome)
     else:
-        engine.event_callback.when_told(run.id, partial(run.finish, outcome))
+        engine.event_callback.when_reported(run.id, partial(run.finish, outcome))
 
 
 def _execute(execution: Execution, workflow: Any, arguments: Arguments | None, deadline: Deadline) -> Ended:
@@ -225,9 +225,9 @@ def _execute(execution: Execution, workflow: Any, arguments: Arguments | None, d
             try:
                 if ending.cancel is not None:
                     _cancel_descendants(engine, ending.cancel)
-                entry = execution.entry((*saved, *ending.commands), blobs=ending.blobs)
+                entry = execution.append_of((*saved, *ending.commands), blobs=ending.blobs)
                 engine.store.append(entry)
-                engine.tell(entry)
+                engine.report(entry)
             except HoldfastError as error:
                 return Ended(ending.unwritten(error), False)
     return Ended(ending.outcome, bool(ending.commands))
@@ -360,7 +360,7 @@ async def _execute_async(
                     end = partial(_cancel_descendants, execution.engine, ending.cancel)
                     await task_driver.in_store(execution, end)
                 commands = (*saved, *ending.commands)
-                await task_driver.commit(execution, execution.entry(commands, blobs=ending.blobs))
+                await task_driver.commit(execution, execution.append_of(commands, blobs=ending.blobs))
             except Control as control:
                 return Ended(ending.unwritten(control.error), False)
             except HoldfastError as error:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from holdfast.colour import refuse_in_loop
 from holdfast.engine.execution.call import Outcome
-from holdfast.engine.execution.notices import note_recorded, say_what_it_waits_for
+from holdfast.engine.execution.notices import note_recorded, report_open_gates
 from holdfast.engine.execution.scope import current
 from holdfast.errors import RunNotFound, RunWaiting
 from holdfast.package import ROOT
@@ -78,7 +78,7 @@ class Run(Generic[R]):
         self.asked = True
         try:
             while notices and not self._ended.wait(_NOTICE_S):
-                notices = not say_what_it_waits_for(self._engine, self.id)
+                notices = not report_open_gates(self._engine, self.id)
             ended = self._ended.wait(timeout)
         except KeyboardInterrupt as error:
             raise self._left(error) from None
@@ -133,9 +133,9 @@ class Run(Generic[R]):
         live = self._engine.live.get(self.id)
         return live is None or bool(live[0].state.waiters)
 
-    def say_what_it_waits_for(self) -> bool:
+    def report_open_gates(self) -> bool:
         """Print the notice of a caller that waits. Whether there was an open gate."""
-        return say_what_it_waits_for(self._engine, self.id)
+        return report_open_gates(self._engine, self.id)
 
     @property
     def outcome(self) -> Outcome:
@@ -199,7 +199,7 @@ class _NoticeTimer:
         if not self._run.may_wait():
             self._timer = self._loop.call_later(_NOTICE_S, self._look)
             return
-        looking = self._loop.run_in_executor(None, self._run.say_what_it_waits_for)
+        looking = self._loop.run_in_executor(None, self._run.report_open_gates)
         looking.add_done_callback(self._looked)
 
     def _looked(self, looking: Future[bool]) -> None:

@@ -191,7 +191,7 @@ class Service:
         except BaseException as refused:  # whatever the run's code does: the place that it has here is free
             error = refused
         try:
-            self._tell(row, error)
+            self._report(row, error)
         except StoreClosed:
             pass  # this process stops
         finally:
@@ -203,7 +203,7 @@ class Service:
         first = next(iter(self._engine.store.history(run_id)), None)
         return first.event.code if first is not None and isinstance(first.event, e.RunCreated) else None
 
-    def _tell(self, tried: RunRow, error: BaseException | None) -> None:
+    def _report(self, tried: RunRow, error: BaseException | None) -> None:
         if isinstance(error, _NO_NEWS):
             return
         if isinstance(error, RunInterrupted) and (self._stopped or self._engine.closing):

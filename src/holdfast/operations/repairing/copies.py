@@ -127,7 +127,7 @@ def collect(sources: Sources, own: Images | None, candidates: Candidates) -> Col
     runs = dict[str, MirroredRun]()
     if sources.mirror is not None and sources.mirror.incarnation and sources.mirror.incarnation in lives:
         # The mirror keeps the file of a run that a restore has removed.
-        runs = {one.id: one for one in sources.mirror.runs() if not candidates.is_left(one.id)}
+        runs = {one.id: one for one in sources.mirror.runs() if not candidates.is_only_earlier(one.id)}
     return Collected(incarnation, unused, runs, frozenset(journals))
 
 

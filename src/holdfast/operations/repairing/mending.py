@@ -126,7 +126,7 @@ def _mend(
         report = RepairReport(home, False, tuple(found.findings), kept, ways=_ways(found, made))
         if made is not None:
             report = _with_log(report, made, found.lost_end)
-            _bury(home, made.owners)
+            _remove_dead_locks(home, made.owners)
     database = home / DATABASE if made else work / "examined.db"
     brought, snapshots = _mend_files(sources, found, database, kept)
     report = msgspec.structs.replace(report, snapshots=tuple(snapshots))
@@ -165,7 +165,7 @@ def _mend_files(sources: Sources, found: Diagnosis, database: Path, kept: Path) 
     return done.brought, broken_snapshots(database, directory)
 
 
-def _bury(home: Path, named: Set[str]) -> None:
+def _remove_dead_locks(home: Path, named: Set[str]) -> None:
     """Remove the lock files of dead owners that no run names: the new database has no rows for them."""
     for lock in (home / "owners").glob("*.lock"):
         if lock.stem not in named and not is_held(lock):

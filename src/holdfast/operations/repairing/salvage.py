@@ -47,9 +47,9 @@ def salvage(candidates: Candidates, collected: Collected, kept: str, at: int) ->
     restore_records(made)
     if not (made.records or chains or collected.runs):
         raise StoreCorrupt("no copy of the log has an event that can be proven; nothing was changed")
-    _settle_streams(made, kept, at)
-    _settle_values(made)
-    _settle_runs(made, at)
+    _complete_streams(made, kept, at)
+    _collect_values(made)
+    _mark_cut_runs(made, at)
     return made
 
 
@@ -59,7 +59,7 @@ def record_repair(made: Salvaged, incarnation: str, kept: str, at: int) -> None:
     made.add(STORE_STREAM, e.StoreRepaired(kept, lost, tuple(made.lost_values), incarnation), at)
 
 
-def _settle_streams(made: Salvaged, kept: str, at: int) -> None:
+def _complete_streams(made: Salvaged, kept: str, at: int) -> None:
     """Add records so that every created stream is present, archived or recorded as lost, and every present
     stream has a record of its creation."""
     candidates = made.candidates
@@ -93,7 +93,7 @@ def _settle_streams(made: Salvaged, kept: str, at: int) -> None:
         made.add(STORE_STREAM, record, at)
 
 
-def _settle_values(made: Salvaged) -> None:
+def _collect_values(made: Salvaged) -> None:
     """Find the large values that the new log needs, and those of them that no copy has."""
     needed: dict[str, None] = {}
     for one in made.chains.values():
@@ -110,7 +110,7 @@ def _settle_values(made: Salvaged) -> None:
     made.lost_values = [one for one in needed if one not in there]
 
 
-def _settle_runs(made: Salvaged, at: int) -> None:
+def _mark_cut_runs(made: Salvaged, at: int) -> None:
     """Record that a run whose history is cut off needs attention, and what the lost part may have
     contained."""
     missing = set(made.lost_values)

@@ -17,7 +17,7 @@ from holdfast.store.sqlite.seal import SEAL_BYTES, read_seal
 
 Attach = Callable[[BinaryIO], int]
 """Writes the attachment to a file that is open at its end → how many files are in it."""
-_MARK: Final = b"holdfast files\0\0"
+_MAGIC: Final = b"holdfast files\0\0"
 _NOTE: Final = struct.Struct(">16sQQ")
 
 
@@ -35,7 +35,7 @@ def attach(path: Path, write: Attach) -> None:
         offset = file.seek(0, os.SEEK_END)
         files = write(file)
         file.seek(0, os.SEEK_END)
-        file.write(_NOTE.pack(_MARK, offset, files))
+        file.write(_NOTE.pack(_MAGIC, offset, files))
 
 
 def read_attachment(path: Path) -> Attachment | None:
@@ -48,6 +48,6 @@ def read_attachment(path: Path) -> Attachment | None:
             return None
         file.seek(end)
         mark, offset, files = _NOTE.unpack(file.read(_NOTE.size))
-    if mark != _MARK or offset > end:
+    if mark != _MAGIC or offset > end:
         return None
     return Attachment(offset, end - offset, files)

@@ -115,7 +115,7 @@ class GroupCommit(Generic[S]):
             committed = True
             self._pass_on(me)
             if len(batch) != 1 or batch[0].wake is not None:
-                self._tell(batch)
+                self._notify(batch)
         except BaseException:
             with self._lock:
                 if self._queue[:1] == batch[:1]:
@@ -123,7 +123,7 @@ class GroupCommit(Generic[S]):
             if not committed:
                 _fail(batch)
             self._pass_on(me)
-            self._tell(batch)
+            self._notify(batch)
             raise
 
     def _pass_on(self, me: object) -> None:
@@ -137,7 +137,7 @@ class GroupCommit(Generic[S]):
             elif self._leader is not None:
                 _release(self._leader.wake)  # type: ignore[attr-defined]
 
-    def _tell(self, batch: list[S]) -> None:
+    def _notify(self, batch: list[S]) -> None:
         """Wake the submitters of these; can be repeated."""
         for item in batch:
             wake = item.wake

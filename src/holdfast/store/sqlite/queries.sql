@@ -190,7 +190,7 @@ WHERE (?1 IS NULL OR r.status IN (SELECT value FROM json_each(?1))
 SELECT DISTINCT owner FROM chosen
 WHERE status IN (SELECT value FROM json_each(?1)) AND owner <> '' ORDER BY owner;
 
--- name: outcomes
+-- name: run_totals
 SELECT r.workflow, r.status, count(*), json_group_array(r.ended_at - r.created_at) FILTER (WHERE r.status = 'completed')
 FROM runs AS r JOIN streams AS s ON s.id = r.stream
 WHERE s.time >= ?1
@@ -610,7 +610,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 -- name: put_stream
 INSERT INTO streams (id, name, kind, version, hash, epoch, time) VALUES (?, ?, ?, ?, ?, ?, ?);
 
--- name: last_outcomes
+-- name: outcomes
 -- The last ones of a candidate, the newest first.
 SELECT at, ok, usd, error FROM outcomes WHERE family = ?1 AND kind = ?2 AND candidate = ?3
 ORDER BY at DESC, stream DESC, version DESC

@@ -207,11 +207,11 @@ def _put(
                 kept = _keep(path, at, emptied)
                 partial.replace(path)
                 sync_directory(path.parent)
-                write_lock.mark(incarnation)
+                write_lock.record_store(incarnation)
     finally:
         write_lock.close()
     if kept is not None and emptied:
-        _fold(kept / DATABASE)
+        _merge_wal(kept / DATABASE)
     return kept
 
 
@@ -296,7 +296,7 @@ def _keep(path: Path, at: datetime, log_emptied: bool) -> Path | None:
     return kept
 
 
-def _fold(path: Path) -> None:
+def _merge_wal(path: Path) -> None:
     """If no process has the kept store open, make it one file: the last connection that closes removes the
     others."""
     try:

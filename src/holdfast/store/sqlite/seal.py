@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Final, NamedTuple
 
-_MARK: Final = b"holdfast backup\0"
+_MAGIC: Final = b"holdfast backup\0"
 _HEAD: Final = struct.Struct(">16sQ")
 _DIGEST_BYTES: Final = hashlib.sha256().digest_size
 SEAL_BYTES: Final = _HEAD.size + _DIGEST_BYTES
@@ -34,7 +34,7 @@ def seal(path: Path, events: int) -> None:
     the system lets us ask for that."""
     fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
     try:
-        head = _HEAD.pack(_MARK, events)
+        head = _HEAD.pack(_MAGIC, events)
         digest = _digest(fd, os.fstat(fd).st_size)
         digest.update(head)
         rest = head + digest.digest()
@@ -77,7 +77,7 @@ def sync(fd: int) -> None:
 
 def _read(fd: int, size: int) -> Seal | None:
     tail = os.pread(fd, SEAL_BYTES, max(size - SEAL_BYTES, 0))
-    if len(tail) < SEAL_BYTES or not tail.startswith(_MARK):
+    if len(tail) < SEAL_BYTES or not tail.startswith(_MAGIC):
         return None
     return Seal(_HEAD.unpack_from(tail)[1], tail[_HEAD.size :])
 

@@ -55,7 +55,7 @@ def statistics(path: Path, changed_since: int) -> Statistics:
 
 
 def _outcomes(db: apsw.Connection, changed_since: int) -> Iterator[Outcomes]:
-    for workflow, status, count, took in db.execute(sql.query("outcomes"), (changed_since,)):
+    for workflow, status, count, took in db.execute(sql.query("run_totals"), (changed_since,)):
         yield Outcomes(workflow, status, count, msgspec.json.decode(took, type=list[int]))
 
 

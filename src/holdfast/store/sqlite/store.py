@@ -411,7 +411,7 @@ class SqliteStore(BudgetQueries, TrackerQueries):
     # Opening and closing
 
     def _open(self) -> None:
-        if self._write_lock.marked and inode_of(self._file, least=1) is None:
+        if self._write_lock.had_store and inode_of(self._file, least=1) is None:
             raise StoreCorrupt(
                 f"the store in {self.path.parent} has lost its database: {self.path} is missing or empty; "
                 "`holdfast repair` brings back what other copies have, or remove the directory to begin anew"
@@ -435,7 +435,7 @@ class SqliteStore(BudgetQueries, TrackerQueries):
                     self._db.execute(sql.query("set_incarnation"), (os.urandom(8).hex(),))
             self.incarnation: str = self._db.execute(sql.query("incarnation")).get
             if self._write_lock.incarnation != self.incarnation:
-                self._write_lock.mark(self.incarnation)
+                self._write_lock.record_store(self.incarnation)
             if self._committer is None and not is_old:
                 # It has no triggers yet, so it becomes the reader: a process that only reads opens no other.
                 self._reader, self._db = self._db, None

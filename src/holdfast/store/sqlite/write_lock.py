@@ -53,7 +53,7 @@ class WriteLock:
         flock(self._fd, LOCK_UN)
 
     @property
-    def marked(self) -> bool:
+    def had_store(self) -> bool:
         """Whether there was a store here once: a database that is missing or empty now is a loss."""
         return os.fstat(self._fd).st_size > 0
 
@@ -65,14 +65,14 @@ class WriteLock:
         except OSError:  # it is read again at the next opening
             return ""
 
-    def mark(self, incarnation: str = "") -> None:
+    def record_store(self, incarnation: str = "") -> None:
         """Record that there is a store. If that fails, the next process that opens it records it."""
         try:
             os.pwrite(self._fd, b"1" + incarnation.encode(), 0)
         except OSError:
             pass
 
-    def tell(self, waited_s: float) -> None:
+    def warn(self, waited_s: float) -> None:
         """Warn which process keeps this one waiting: a stopped one holds the lock until it continues or dies,
         and without the warning nothing would show why this one stands still."""
         import logging
@@ -131,4 +131,4 @@ def _look() -> None:
         now = time.monotonic()
         for write_lock, since in list(_waiting.items()):
             if now - since >= _LONG_S and _waiting.pop(write_lock, None) is not None:
-                write_lock.tell(now - since)
+                write_lock.warn(now - since)

@@ -280,7 +280,7 @@ class Candidates:
             return int(number)
         return 0
 
-    def is_left(self, name: str) -> bool:
+    def is_only_earlier(self, name: str) -> bool:
         """Whether only copies of an earlier life of the store have the stream."""
         return bool(self._db.execute(sql.query("salvaged_trust"), (name,)).get == EARLIER)
 

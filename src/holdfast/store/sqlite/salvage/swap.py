@@ -39,8 +39,8 @@ def closed_to_others(home: Path) -> Iterator[int]:
             write_lock = WriteLock(str(home / "write.lock"))
         stack.callback(write_lock.close)
         stack.enter_context(write_lock)
-        if not write_lock.marked:
-            write_lock.mark()
+        if not write_lock.had_store:
+            write_lock.record_store()
         fd = -1
         if is_open_here(path):
             raise StoreHeld(home, os.getpid())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from holdfast import wiring
 from holdfast.errors import BadInput
-from holdfast.facade.opened import Opened, blocking
+from holdfast.facade.open_store import OpenStore, blocking
 
 if TYPE_CHECKING:
     from holdfast.operations.archiving import Archive
@@ -24,7 +24,7 @@ _MB = 1024 * 1024
 ARCHIVE_AFTER = timedelta(days=30)
 
 
-class Keeping(Opened):
+class Maintenance(OpenStore):
     """Methods on the store as a whole."""
 
     @blocking

@@ -24,7 +24,7 @@ logger = logging.getLogger("holdfast")
 OnTaken = Callable[[Taken], None]
 
 
-class Session:
+class ServeCall:
     """One call of `hf.serve`. `stop` may be called from any thread."""
 
     def __init__(

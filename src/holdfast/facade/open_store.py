@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from holdfast.facade.drain_thread import DrainThread
     from holdfast.redaction import Redactor
     from holdfast.search.searching import Search
-    from holdfast.serving.session import Session
+    from holdfast.serving.serve_call import ServeCall
     from holdfast.settings import Settings
     from holdfast.store.sqlite.store import SqliteStore
     from holdfast.tracker.tracker import Tracker
@@ -41,7 +41,7 @@ OnOutput = Callable[[str, str, str, str], None]
 OnScan = Callable[[int, int], None]
 
 
-class Opened:
+class OpenStore:
     """An open store. With `read_only` it has no owner, nothing is written, and the engine is opened only for
     what cannot be read without one. Without `finish`, too, the engine is opened only when it is needed:
     opening it finishes operations that were cut off."""
@@ -69,7 +69,7 @@ class Opened:
         self._handlers = handlers
         self._opened_engine: Engine | None = None
         self._lock = threading.Lock()
-        self._sessions: list[Session] = []
+        self._serve_calls: list[ServeCall] = []
         """The calls of `serve` that have not returned."""
         self._handed_over = False
         self._closed = False
@@ -201,7 +201,7 @@ class Opened:
         if self._handed_over:
             return
         is_first, self._closed = not self._closed, True
-        sessions = list(self._sessions)
+        sessions = list(self._serve_calls)
         for session in sessions:
             session.stop("its Holdfast was closed")
         for session in sessions:  # with a limit: a callback of `serve` may be the caller
