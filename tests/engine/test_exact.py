@@ -129,7 +129,7 @@ def test_the_winner_of_a_race_is_the_same(resumed, ask, last, ran, slow):
 
 def test_a_list_that_branches_share_has_the_same_order(resumed, ask, last, slow):
     """`found.append(await ask(x))` under gather is an argument of a step afterwards."""
-    slow.update(a=0.03, b=0.0, c=0.015)
+    slow.update(a=0.4, b=0.0, c=0.2)
     found = []
 
     async def plot():
@@ -165,7 +165,7 @@ def test_outcomes_that_come_together_keep_their_order(resumed, ask, last):
 
 def test_branches_of_parallel_take_turns(resumed, ask_def, last_def, slow):
     """The same for threads: one of them runs the workflow's code at a time, in the order of the outcomes."""
-    slow.update(a=0.03, b=0.0, c=0.015)
+    slow.update(a=0.4, b=0.0, c=0.2)
     found = []
 
     def plot():
