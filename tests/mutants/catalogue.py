@@ -40,6 +40,7 @@ EXACT = "tests/engine/test_exact.py::"
 DELIVERY = "tests/engine/test_delivery.py::"
 FILES = "tests/acceptance/test_files.py::"
 GIT = "tests/acceptance/test_git_rollback.py::"
+REPAIR = "tests/operations/test_repairing.py::"
 BACKUP = "tests/acceptance/test_backup.py::"
 TRACKER = "tests/tracker/test_tracker.py::"
 IN_RUNS = "tests/engine/test_tasks_in_runs.py::"
@@ -1432,5 +1433,53 @@ MUTANTS = (
         "handlers that a file of the project names need no trust",
         "tests/engine/test_handlers.py::test_a_setting_names_one_once_it_is_trusted",
         ("settings/resolving.py", ' or meta_of(field, "code")]', "]"),
+    ),
+    mutant(
+        "repair believes an event whose hash does not follow",
+        REPAIR + "test_an_event_comes_back_from_a_backup",
+        (
+            "operations/repairing/chains.py",
+            "        if one.chained(before, name) == one.hash:\n",
+            "        if one.hash:\n",
+        ),
+    ),
+    mutant(
+        "a run whose history is cut off stays as it was",
+        REPAIR + "test_a_run_that_lost_its_tail_waits_for_a_person",
+        ("operations/repairing/salvage.py", "    _mark_cut_runs(made, at)\n", ""),
+    ),
+    mutant(
+        "repair finds no rows of streams",
+        REPAIR + "test_a_renamed_record_behind_a_lost_one",
+        ("store/sqlite/salvage/records.py", '_INTEGER * 2 + _INTEGER + rb"?))"', '_INTEGER * 2 + rb"))"'),
+    ),
+    mutant(
+        "repair takes the names of streams from any index",
+        REPAIR + "test_hashes_of_large_values_are_no_names_of_streams",
+        ("store/sqlite/queries.sql", " AND sum(agrees) > 0 AND", " AND"),
+    ),
+    mutant(
+        "repair believes a damaged position",
+        REPAIR + "test_the_index_has_a_damaged_position",
+        ("store/sqlite/salvage/candidates.py", "        self._correct_positions()\n", ""),
+    ),
+    mutant(
+        "repair names a lost run after one that a restore took away",
+        REPAIR + "test_what_a_restore_took_away_stays_away",
+        ("operations/repairing/store_records.py", "if one.trust < EARLIER and _is_record", "if _is_record"),
+    ),
+    mutant(
+        "repair believes a record that the first event of its stream disproves",
+        REPAIR + "test_a_renamed_record_behind_a_lost_one",
+        (
+            "operations/repairing/store_records.py",
+            "    return _MADE if one.copy == made_again else _UNPROVEN\n",
+            "    return _MADE\n",
+        ),
+    ),
+    mutant(
+        "repair does not report a lost record of the store",
+        REPAIR + "test_hashes_of_large_values_are_no_names_of_streams",
+        ("operations/repairing/store_records.py", "            _cut(made, version)\n", ""),
     ),
 )

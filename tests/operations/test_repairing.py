@@ -272,7 +272,8 @@ def test_a_renamed_record_behind_a_lost_one(home: Path) -> None:
     assert numbers(home) == before | {"first": (before["first"][0], "archived")}
 
 
-def test_what_a_restore_took_away_stays_away(home: Path) -> None:
+@pytest.mark.parametrize("has_row", [True, False])
+def test_what_a_restore_took_away_stays_away(home: Path, has_row: bool) -> None:
     """The store that a restore kept has another run under the number of the lost one."""
     with Holdfast(home, durability="process") as hf:
         backup = hf.backup()
@@ -286,9 +287,15 @@ def test_what_a_restore_took_away_stays_away(home: Path) -> None:
     shutil.rmtree(home.parent / "mirror")
     before = numbers(home)
     remove(home, "third")
+    if not has_row:
+        with closing(sqlite3.connect(home / "holdfast.db")) as db:
+            db.execute("DELETE FROM streams WHERE name = 'third'")
+            db.commit()
+            db.execute("VACUUM")
     report = Holdfast.repair_store(home)
-    assert [one.stream for one in report.lost] == ["third"]
-    assert numbers(home) == before | {"third": (before["third"][0], "archived")}
+    number, _ = before.pop("third")
+    assert [one.stream for one in report.lost] == ["third" if has_row else "@store"]
+    assert numbers(home) == before | {"third" if has_row else f"@lost/{number - 1}": (number, "archived")}
 
 
 def test_a_journal_is_proven_though_the_records_of_its_tasks_are_lost(home: Path) -> None:
