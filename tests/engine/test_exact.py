@@ -748,7 +748,7 @@ def test_a_task_that_outlives_its_workflow_is_let_end(hf, act, ask, ran, slow):
 
 def test_a_gate_that_is_being_opened_when_the_function_ends(hf, act, monkeypatch):
     """The end of the run is recorded after it."""
-    transact, entry = Execution.transact, Execution.entry
+    transact, append_of = Execution.transact, Execution.append_of
     ended, opened = threading.Event(), threading.Event()
 
     def slow_transact(*args, **kwargs):
@@ -758,14 +758,14 @@ def test_a_gate_that_is_being_opened_when_the_function_ends(hf, act, monkeypatch
         finally:
             opened.set()
 
-    def slow_entry(*args, **kwargs):
-        made = entry(*args, **kwargs)
+    def slow_append_of(*args, **kwargs):
+        made = append_of(*args, **kwargs)
         ended.set()
         opened.wait(0.2)
         return made
 
     monkeypatch.setattr(Execution, "transact", slow_transact)
-    monkeypatch.setattr(Execution, "entry", slow_entry)
+    monkeypatch.setattr(Execution, "append_of", slow_append_of)
 
     async def plot():
         asyncio.create_task(approval.aio("go"))  # noqa: RUF006

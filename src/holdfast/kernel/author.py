@@ -1,4 +1,4 @@
-"""Who wrote an event of the tracker, and from where."""
+"""The author of an event of the tracker: the actor, and the run, step or session that it acted in."""
 
 from __future__ import annotations
 

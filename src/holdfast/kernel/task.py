@@ -238,7 +238,7 @@ class TaskState(msgspec.Struct, frozen=True):
     created: Author = NOBODY
     last: Author = NOBODY
     moved: Author = NOBODY
-    """Who claimed, released, ended or reopened it last, whatever was noted or edited since."""
+    """The author of the last claim, release, end or reopening; notes and edits do not count."""
     notes: tuple[Note, ...] = ()
     session: str = ""
     """That of the last claim; before the first one, that in which the task was created."""

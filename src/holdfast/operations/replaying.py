@@ -145,7 +145,7 @@ class _Playback(Execution):
         if turn is not None:
             self.delivery.place(turn)
 
-    def append(
+    def make_append(
         self,
         events: Sequence[NewEvent],  # noqa: ARG002
         *,
@@ -154,7 +154,7 @@ class _Playback(Execution):
         ends: str = "",  # noqa: ARG002
         turn: Turn | None = None,  # noqa: ARG002
     ) -> Append:
-        """Whatever is to be written is behind the end of the history."""
+        """Stop at anything that would be written: it is behind the end of the history."""
         raise self._reach(_FOLLOWS)
 
     def transact(

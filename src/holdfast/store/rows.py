@@ -132,7 +132,7 @@ class MemoryFilter(msgspec.Struct, frozen=True):
 
 
 class OwnerRow(msgspec.Struct, frozen=True):
-    """Who executes runs: one open Holdfast. It lives as long as its lock is held."""
+    """An owner of runs: one open Holdfast. It is alive as long as its lock is held."""
 
     id: str
     host: str

@@ -46,7 +46,7 @@ class Tracker(NamedTuple):
     acting: Callable[[], Author] | None = None
 
     def actor(self) -> Author:
-        """Who acts, whether or not the session of the settings exists."""
+        """The author of a change, whether or not the session of the settings exists."""
         return self.author() if self.acting is None else self.acting()
 
     def new_id(self, author: Author, content: str) -> str:

@@ -11,7 +11,7 @@ from holdfast.settings import Resolved
 
 
 class StoreProject(msgspec.Struct, frozen=True):
-    """What a store keeps in the project that it belongs to. It goes with the store: a run that is resumed in
+    """The files that a store keeps in its project. They go with the store: a run that is resumed in
     the directory of another project writes to the mirror of its own.
 
     root       the project whose store it is; None if the store was named (`home`)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 def actor(place: Place) -> str:
-    """Who acts in this process: the setting `actor`, or the user. All that is recorded with a name, of tasks,
-    runs, operations and budgets, has this one unless the call names another."""
+    """The name of the actor in this process: the setting `actor`, or the user. Every record with a name (of
+    tasks, runs, operations and budgets) has this one, unless the call names another."""
     return place.resolved.settings.actor or _user()
 
 
@@ -78,8 +78,8 @@ def code_here() -> Any:
 
 
 def author(place: Place, store: Store, *, in_session: bool = True) -> Author:
-    """Who writes to the tracker now: the user, or the name that the settings give; in the session that they
-    name, or the last one of that name that is open; inside a run, from which run and step. Raises
+    """The author of a change of the tracker: the user, or the name that the settings give; in the session
+    that they name, or the last one of that name that is open; inside a run, from which run and step. Raises
     `SessionNotFound` if the store lacks the session that the settings name; without `in_session`, that
     setting does not count then."""
     from holdfast.kernel.author import Author

@@ -1,1 +1,1 @@
-"""Who executes a run: owners, their locks, their signs of life, and what a dead one leaves."""
+"""The owners of runs: their locks, their heartbeats, and what a dead owner leaves."""

@@ -1,4 +1,4 @@
-"""Who executes: one open Holdfast is one owner, alive as long as it holds its lock.
+"""Owners: one open Holdfast is one owner, alive as long as it holds its lock.
 
 The lock is a flock on a file of the owner's own; the kernel drops it when the process dies, however
 it dies. The owner's row is written only after the lock is held, so a row without a lock is a dead
