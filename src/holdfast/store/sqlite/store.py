@@ -624,7 +624,7 @@ class SqliteStore(BudgetQueries, TrackerQueries):
     def outcomes(self, family: str, kind: str, candidate: str, limit: int) -> list[OutcomeRow]:
         from holdfast.store.learning_port import OutcomeRow
 
-        found = self._read("last_outcomes", (family, kind, candidate, limit))
+        found = self._read("outcomes", (family, kind, candidate, limit))
         return [OutcomeRow(at, bool(ok), usd, error) for at, ok, usd, error in found]
 
     def outcome_sums(self, family: str, kind: str | None = None) -> list[OutcomeSums]:
