@@ -433,7 +433,7 @@ def test_a_choice_costs_the_same_after_a_long_history(home):
             news = [new_event(reported, at) for at in range(count)]
             hf._store.command(run_id, lambda _, news=news: Decision("run", news))
             assert len(hf._store.outcomes("router", "draft", "small", WINDOW)) == WINDOW
-            steps.append(instructions(home, sql.query("last_outcomes"), ("router", "draft", "small", WINDOW)))
+            steps.append(instructions(home, sql.query("outcomes"), ("router", "draft", "small", WINDOW)))
     assert WINDOW < steps[0] == pytest.approx(steps[1], rel=0.05)
 
 
