@@ -630,7 +630,7 @@ def claim_twice() -> list[bool]:
 def test_of_two_workers_of_a_run_one_gets_the_task(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second has read the list of ready tasks before the first took the only one: it gets none."""
     hf.tasks.create("only")
-    stale = ready(hf.tasks._tracker)
+    stale = ready(hf._tracker)
     lists = [stale, stale, []]
     monkeypatch.setattr("holdfast.tracker.claiming.ready", lambda *_: lists.pop(0))
     monkeypatch.setitem(OPEN, "hf", hf)
