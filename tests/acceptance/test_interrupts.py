@@ -171,7 +171,8 @@ def test_an_asyncio_script_tells_of_ctrl_c(cli):
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
         assert (
-            process.stderr.readline() == "Ctrl-C: stopping at the next step boundary; again stops at once\n"
+            process.stderr.readline()
+            == "Ctrl-C: stopping at the next step boundary; a second one stops at once\n"
         )
         (cli.directory / "go").touch()
         _, err = process.communicate(timeout=20)
@@ -204,7 +205,7 @@ def test_a_script_tells_of_the_first_ctrl_c_and_stops_at_the_second(cli, call):
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
         line = process.stderr.readline()
-        assert line == "Ctrl-C: stopping at the next step boundary; again stops at once\n"
+        assert line == "Ctrl-C: stopping at the next step boundary; a second one stops at once\n"
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=10)

@@ -721,9 +721,9 @@ def test_an_interpreter_that_is_gone_is_named(cli, from_old):
     [
         ("none", "has no holdfast"),
         ("schema", "which cannot read the store that holdfast"),
-        ("protocol", "they do not work together"),
-        ("no worker", "they do not work together"),
-        ("broken", "is no Python 3.11 or newer that works"),
+        ("protocol", "the two are not compatible"),
+        ("no worker", "the two are not compatible"),
+        ("broken", "is not a working Python 3.11 or newer"),
     ],
 )
 def test_an_older_holdfast_is_named(cli, from_old, older, why):

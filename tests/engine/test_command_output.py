@@ -54,7 +54,7 @@ def test_of_longer_output_the_ends_are_kept():
     text = "".join(f"{n:09}\n" for n in range(500))
     found = "".join(text for _, text in kept(1000, *(("stdout", line) for line in text.splitlines(True))))
     reached, missing = (
-        "[holdfast: the output limit of 1000 bytes is reached; of what follows only the end is kept]\n",
+        "[holdfast: the output limit of 1000 bytes is reached; only the end of the rest is kept]\n",
         "[holdfast: 3.9 KB left out here]\n",
     )
     assert found == text[:500] + reached + missing + text[-500:]
@@ -67,7 +67,7 @@ def test_the_notice_is_a_line_of_its_own_and_characters_stay_whole():
         ("stdout", "éé"),
         (
             "stdout",
-            "\n[holdfast: the output limit of 10 bytes is reached; of what follows only the end is kept]\n",
+            "\n[holdfast: the output limit of 10 bytes is reached; only the end of the rest is kept]\n",
         ),
         ("stderr", "[holdfast: 56 bytes left out here]\n"),
         ("stderr", "€€"),

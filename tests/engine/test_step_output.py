@@ -233,7 +233,7 @@ def test_output_is_bounded(hf, monkeypatch):
 
     play(hf, main)
     text = "".join(text for *_, text in kept(hf))
-    assert text == ("x" * 99 + "\n") * 10 + "\n[holdfast: what it printed after this is not kept]\n"
+    assert text == ("x" * 99 + "\n") * 10 + "\n[holdfast: later output is not kept]\n"
     assert len(passed.getvalue()) == 500 * 100
 
 

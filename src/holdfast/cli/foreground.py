@@ -97,7 +97,7 @@ class Foreground:
                     self._stop_at_once()
                 name = "Ctrl-C" if byte == signal.SIGINT else signal.Signals(byte).name
                 if keeper is None or not keeper.is_parked:
-                    say(f"{name}: stopping at the next step boundary; again stops at once")
+                    say(f"{name}: stopping at the next step boundary; a second one stops at once")
                 stop(f"{name} stopped it")
 
     def _wait_for(self, work: Callable[[], Any]) -> None:
