@@ -16,7 +16,8 @@ from holdfast import (
     patched,
     step,
 )
-from holdfast.operations.replaying import replay
+from holdfast.engine.execution.execution import Execution
+from holdfast.operations.replaying import _Playback, replay
 
 ran: list[str] = []
 
@@ -290,3 +291,9 @@ def test_code_that_cannot_be_loaded_is_told(hf, act, monkeypatch):
     monkeypatch.setattr(code, "load", gone)
     found = replay(hf._engine, "r")
     assert (found.verdict, found.why) == ("unloadable", "the file is gone")
+
+
+@pytest.mark.parametrize("name", ["recall", "reach", "note", "make_append", "transact", "task_ended"])
+def test_a_playback_replaces_what_would_write(name):
+    """Each of these is a method of an execution under the same name, and not inherited from it."""
+    assert callable(getattr(Execution, name)) and name in vars(_Playback)
