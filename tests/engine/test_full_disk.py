@@ -71,7 +71,7 @@ def test_an_emission_that_was_lost_is_not_told(open_hf, act, monkeypatch, refusa
     assert inside.wait(20)
     if refusal == "taken":
         until(lambda: "Emitted" in types(hf, "x"))
-        monkeypatch.setattr(hf._engine.follower, "_hear", lambda: False)  # it may be slower
+        monkeypatch.setattr(hf._engine.follower, "_receive", lambda: False)  # it may be slower
         claim(open_hf()._engine, "x", force=True)
     going.set()
     with pytest.raises(StoreFull if refusal == "full" else OwnershipLost):

@@ -86,7 +86,7 @@ MUTANTS = (
         ),
     ),
     mutant(
-        "a decision is told before it is committed",
+        "a decision is reported before it is committed",
         ENGINE + "test_unacknowledged.py::test_a_decision_is_not_told_before_it_is_on_the_disk",
         (
             "engine/execution/execution.py",
@@ -1231,7 +1231,7 @@ MUTANTS = (
         ),
     ),
     mutant(
-        "why a command did not start is told with its secrets",
+        "why a command did not start is recorded with its secrets",
         EVIDENCE + "test_a_secret_in_why_a_command_did_not_start_is_hidden",
         ("agents/evidence/reproducing.py", "why=self._engine.redactor.redact(work.why)", "why=work.why"),
     ),

@@ -76,7 +76,7 @@ class Work:
             _check_is_data(check_agent(agent))
         how = _how(job, role, timeout, isolate, retry)
         how = msgspec.structs.replace(how, round=next_round(scope.execution, job.kind))
-        job = _told(scope, job)
+        job = _with_history(scope, job)
         child: AsyncWorkflow[[Any, Job, _How], Outcome] = AsyncWorkflow(do_job.fn, name=job.kind)
         return child.sync(agent, job, how)
 
@@ -126,14 +126,13 @@ async def _work(agent: Agent | str, job: Job, how: _How) -> Outcome:
     scope = _scope("work.aio")
     how = msgspec.structs.replace(how, round=next_round(scope.execution, job.kind))
     with branch(job.kind):
-        told = _told(_scope("work.aio"), job)
-        return await _do(agent, told, how)
+        return await _do(agent, _with_history(_scope("work.aio"), job), how)
 
 
 _work.__qualname__ = "work"  # a task of it is the scope `work[1]/`
 
 
-def _told(scope: Scope, job: Job) -> Job:
+def _with_history(scope: Scope, job: Job) -> Job:
     """The job with the history of its run in front of what the caller put there."""
     known = recorded("history", lambda: history_of(scope.execution))
     return msgspec.structs.replace(job, history=(*known, *job.history))

@@ -33,7 +33,7 @@ class Gatekeeper:
         self._run_id = run_id
         self.asks = _at_a_terminal()
         self._question: Question | None = None
-        self._told: set[tuple[str, str]] = set()
+        self._announced: set[tuple[str, str]] = set()
         self._pulse: int | None = None
         self.is_parked = False
 
@@ -44,7 +44,7 @@ class Gatekeeper:
             if pipe in ready:
                 break
             if ready:
-                self._hear(os.read(sys.stdin.fileno(), 4096), pipe)
+                self._take_input(os.read(sys.stdin.fileno(), 4096), pipe)
             elif (pulse := self._hf.pulse()) != self._pulse:
                 self._pulse = pulse
                 self.look()
@@ -75,8 +75,8 @@ class Gatekeeper:
 
     def _ask(self, gates: list[Gate]) -> None:
         for gate in gates:
-            if gate.kind == "signal" and (gate.run_id, gate.key) not in self._told:
-                self._told.add((gate.run_id, gate.key))
+            if gate.kind == "signal" and (gate.run_id, gate.key) not in self._announced:
+                self._announced.add((gate.run_id, gate.key))
                 command = gate.ways()[0].shell()
                 say(f"waits for {clean(gate.wants)}: `{command}` from another terminal; Ctrl-C leaves it")
         asked = self._question.gate if self._question is not None else None
@@ -100,9 +100,9 @@ class Gatekeeper:
             if gate.key == asked.key and not gate.is_open:
                 say([(clean(gate.decision), "bold"), " meanwhile"])
 
-    def _hear(self, data: bytes, pipe: int) -> None:
+    def _take_input(self, data: bytes, pipe: int) -> None:
         assert self._question is not None
-        answer = self._question.hear(data, pipe)
+        answer = self._question.take(data, pipe)
         if answer == "later":
             self._question = None
             self._leave()

@@ -66,8 +66,8 @@ class Searching(OpenStore):
         searching = self._open_search()
         return searching.page(query, which, limit=limit, after=after, progress=self._indexing(on_progress))
 
-    def _indexing(self, told: Progress | None) -> Callable[[int], None] | None:
-        if told is None:
+    def _indexing(self, on_progress: Progress | None) -> Callable[[int], None] | None:
+        if on_progress is None:
             return None
         from holdfast.store.sqlite.database_file import extent
 
@@ -76,6 +76,6 @@ class Searching(OpenStore):
         def progress(position: int) -> None:
             nonlocal total
             total = max(total or extent(self._store.path).events, position)
-            told("indexing", position, total)
+            on_progress("indexing", position, total)
 
         return progress

@@ -61,7 +61,7 @@ class KeptObject:
 
 @dataclasses.dataclass
 class KeptHeaders(Mapping[str, str]):
-    """The headers of a response. Names are not told apart by case."""
+    """The headers of a response. Names are case-insensitive."""
 
     kept: dict[str, str]
 

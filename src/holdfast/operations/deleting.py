@@ -121,7 +121,7 @@ def delete(
         if dry_run:
             return Deletion(plan.items, plan.events)
         operation = engine.clock.uuid().hex[:12]
-        begun = begin("delete", _first_run(plan.items), by, _told(plan.items))
+        begun = begin("delete", _first_run(plan.items), by, _summary(plan.items))
         if _commit(engine, plan, operation, begun):
             return Deletion(plan.items, plan.events, operation)
 
@@ -243,7 +243,7 @@ def _refuse_held(engine: Engine, plan: _Plan, *, waits: bool) -> None:
                 refuse_live(engine, item.id, state)
 
 
-def _told(items: Sequence[e.DeletedItem]) -> str:
+def _summary(items: Sequence[e.DeletedItem]) -> str:
     """The deleted items, in words."""
     heads = [one.id if one.kind == _RUN else f"task {one.id[:8]}" for one in _heads(items)]
     named = ", ".join(heads[:3]) + (", ..." if len(heads) > 3 else "")

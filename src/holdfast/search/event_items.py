@@ -80,7 +80,7 @@ def decoded(entry: Entry) -> e.Event:
         return e.Unknown(entry.type, "")
 
 
-def _said(entry: Entry) -> _Text | None:
+def _text_of(entry: Entry) -> _Text | None:
     event = decoded(entry)
     return None if isinstance(event, e.Unknown) else _TEXTS[entry.type](event)
 
@@ -124,7 +124,7 @@ class EventItems:
         self._last.clear()
 
     def _put(self, entry: Entry, changes: Changes) -> None:
-        said = _said(entry)
+        said = _text_of(entry)
         if said is None:
             return
         changes.put(

@@ -643,13 +643,13 @@ class StoreContract(
 
         def work(run: str) -> None:
             own(store, run)
-            told = threading.Semaphore(0)
+            done = threading.Semaphore(0)
             for n in range(10):
                 store.append(step_append(run, f"a#{n}", durable=n % 2 == 0))
-                store.append_soon(output_append("shared", run), lambda _: told.release())
+                store.append_soon(output_append("shared", run), lambda _: done.release())
                 store.append(step_append("shared", f"{run}#{n}"))
             for _ in range(10):
-                assert told.acquire(timeout=30)
+                assert done.acquire(timeout=30)
 
         in_threads(*[lambda n=n: work(f"r{n}") for n in range(8)])
         assert len(store.load("shared", output=True)) == 2 + 8 * 10 * 2
@@ -671,9 +671,9 @@ class StoreContract(
         ):
             with pytest.raises(StoreClosed):
                 use()
-        told: queue.SimpleQueue[Append] = queue.SimpleQueue()
-        store.append_soon(step_append("r", "a#1"), told.put)
-        assert isinstance(told.get(timeout=30).error, StoreClosed)
+        ended: queue.SimpleQueue[Append] = queue.SimpleQueue()
+        store.append_soon(step_append("r", "a#1"), ended.put)
+        assert isinstance(ended.get(timeout=30).error, StoreClosed)
 
 
 def _with_companion(append: Append, decide: Decide) -> Append:

@@ -129,10 +129,10 @@ def _importing(
     from holdfast.workspace.contents.transfer import importing
 
     refuse_without_room(place.home, attached.size + attached.offset)
-    told = partial(progress, "copying files")
+    on_bytes = partial(progress, "copying files")
     with source.open("rb") as file:
         file.seek(attached.offset)
-        with importing(file, saved_files(place), told, attached.size, attached.files) as files:
+        with importing(file, saved_files(place), on_bytes, attached.size, attached.files) as files:
             damaged += files.damaged
             yield files.adopt
 

@@ -22,11 +22,13 @@ def as_failure(model: str, error: Exception) -> ModelFailed | None:
         return error
     if isinstance(error, ModelHTTPError):
         status = error.status_code
-        return ModelFailed(model, _said(error), status, _retry_after(error), temporary=status in _TEMPORARY)
+        return ModelFailed(
+            model, _message_of(error), status, _retry_after(error), temporary=status in _TEMPORARY
+        )
     if isinstance(error, ModelAPIError | TimeoutError | ConnectionError):
-        return ModelFailed(model, _said(error), temporary=True)
+        return ModelFailed(model, _message_of(error), temporary=True)
     if type(error).__module__.partition(".")[0] in _TRANSPORTS:
-        return ModelFailed(model, _said(error), temporary=True)
+        return ModelFailed(model, _message_of(error), temporary=True)
     return None
 
 
@@ -51,7 +53,7 @@ def as_model_error(failure: ModelFailed) -> Exception:
     return ModelAPIError(failure.model, failure.why)
 
 
-def _said(error: Exception) -> str:
+def _message_of(error: Exception) -> str:
     """The sentence of the provider, if it gives one."""
     body = getattr(error, "body", None)
     if isinstance(body, dict):

@@ -193,10 +193,10 @@ class Demo:
         files["diary.md"].write_text("# written by you, after the agent\n")
         self._print("the agent has rewritten report.md and deleted sources.md; you have edited diary.md")
         self._act(8, "rewind", f"holdfast rewind {AGENT} --to before-the-agent")
-        told = self._done("rewind", AGENT, "--to", "before-the-agent")
-        if not told:
+        printed = self._done("rewind", AGENT, "--to", "before-the-agent")
+        if not printed:
             return False
-        for line in told.splitlines():
+        for line in printed.splitlines():
             # Its commands are left out: the store that they name is gone when the demo has ended.
             if line.startswith(("files", "  ", "kept")) and "holdfast " not in line:
                 out.line(f"    {fit(line, max(min(out.width, 100) - 4, 20))}")

@@ -81,8 +81,8 @@ def _describe(made: Fork) -> Iterator[Line]:
         "once", counted_names(made.once), f"done in {made.origin}, and run again", "yellow"
     )
     if made.files is not None:
-        told = f"{counted(made.files.count, 'file')} {made.files.as_of}, in {made.files.directory}"
-        yield from effects.row("files", told)
+        text = f"{counted(made.files.count, 'file')} {made.files.as_of}, in {made.files.directory}"
+        yield from effects.row("files", text)
     if made.made:
         yield from effects.ways(Way("resume", made.id, {}, "starts it"))
     else:

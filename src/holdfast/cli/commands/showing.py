@@ -265,7 +265,7 @@ def _about(event: LogEvent, events: Sequence[LogEvent]) -> str:
     if event.type == "RunCreated":
         return str(data["code"].get("name", ""))
     error = data.get("error") or ""  # that of an outcome is a text
-    told = (
+    parts = (
         data.get("place") if event.type == "FilesSaved" else "",
         _generation(event, events),
         f"of run {data['origin']}" if data.get("origin") else "",
@@ -282,7 +282,7 @@ def _about(event: LogEvent, events: Sequence[LogEvent]) -> str:
         f"took over from {data['took_over']}" if data.get("took_over") else "",
         f"files {data['snapshot'][:12]}" if data.get("snapshot") else "",
     )
-    return "  ".join(str(part) for part in told if part)
+    return "  ".join(str(part) for part in parts if part)
 
 
 def _generation(event: LogEvent, events: Sequence[LogEvent]) -> str:

@@ -50,8 +50,10 @@ def files(back: FilesBack | None, of_both: str = "") -> Iterator[Line]:
     if back is None:
         return
     counts = {kind: sum(one.change == kind for one in back.changes) for kind in _COUNTED}
-    told = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
-    yield from row("files", f"{told or 'nothing to change'} in {clean(back.root)}, {clean(back.as_of)}")
+    counted_kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
+    yield from row(
+        "files", f"{counted_kinds or 'nothing to change'} in {clean(back.root)}, {clean(back.as_of)}"
+    )
     for one in back.changes[:_MOST]:
         yield from _file(one.change, one.path)
     if len(back.changes) > _MOST:
@@ -106,12 +108,12 @@ def git(back: GitBack | None) -> Iterator[Line]:
     """The effects on the repository: a line for each ref, and what stays."""
     if back is None:
         return
-    told = [counted(len(back.moves), "ref")] if back.moves else []
-    told += ["the index"] if back.index == "back" else []
-    told += [counted(back.stash, "stash entry", "stash entries")] if back.stash else []
-    told += ["what is in progress"] if back.progress == "back" else []
-    go = "goes" if len(told) == 1 and (back.index == "back" or told[0].startswith("1 ")) else "go"
-    yield from row("git", f"{', '.join(told)} {go} back" if told else "nothing to change")
+    parts = [counted(len(back.moves), "ref")] if back.moves else []
+    parts += ["the index"] if back.index == "back" else []
+    parts += [counted(back.stash, "stash entry", "stash entries")] if back.stash else []
+    parts += ["what is in progress"] if back.progress == "back" else []
+    go = "goes" if len(parts) == 1 and (back.index == "back" or parts[0].startswith("1 ")) else "go"
+    yield from row("git", f"{', '.join(parts)} {go} back" if parts else "nothing to change")
     for one in back.moves[:_MOST]:
         before, after = (_commit(text) for text in (one.before, one.after))
         yield [" " * _INDENT, (clean(one.ref), "yellow"), (f"  {before} → {after}", "dim")]

@@ -145,7 +145,7 @@ def lines(
         yield [
             "  ", (row.before.translate(signs), "dim"), (mark.translate(signs), style),
             ((row.after + rest).translate(signs), "dim"), "  ",
-            (pad(row.step.id, name), "bold"), "  ", *_said(row.step, room, flag),
+            (pad(row.step.id, name), "bold"), "  ", *_summary(row.step, room, flag),
         ]  # fmt: skip
 
 
@@ -196,12 +196,12 @@ def _every(steps: int) -> str:
     return "step" if steps == 1 else counted(steps, "step")
 
 
-def _said(step: PlanStep, room: int, flag: str) -> list[Piece]:
-    said = clean(f"{_does(step)}{_extras(step)}")
+def _summary(step: PlanStep, room: int, flag: str) -> list[Piece]:
+    text = clean(f"{_does(step)}{_extras(step)}")
     if not step.milestone:
-        return [fit(said, room)]
+        return [fit(text, room)]
     milestone = f"  {flag} {clean(step.milestone)}"
-    return [fit(said, max(room - cells(milestone), 20)), (milestone, "cyan")]
+    return [fit(text, max(room - cells(milestone), 20)), (milestone, "cyan")]
 
 
 def _does(step: PlanStep) -> str:

@@ -58,7 +58,7 @@ class Question:
             ways = f"{many} not shown: show all (s), {ways}"
         err.offer("\n".join(map(text_of, folded(ways.rstrip(), err.width))) + " ")
 
-    def hear(self, data: bytes, pipe: int) -> Literal["approved", "rejected", "later"] | None:
+    def take(self, data: bytes, pipe: int) -> Literal["approved", "rejected", "later"] | None:
         """The answer, once a line has one. The end of the input decides nothing. While all of it is shown,
         what comes through the pipe ends that."""
         if not data:

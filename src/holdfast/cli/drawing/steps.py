@@ -243,8 +243,8 @@ def _facts(step: StepInfo, status: str, look: Look) -> Iterator[tuple[str, str]]
     style = glyph(status, look)[1]
     if step.kind == "checkpoint":
         yield "checkpoint", "dim"
-    told = status in _DECIDED or (status == "failed" and step.note)  # by the note
-    if status not in ("completed", "running") and not told:
+    is_noted = status in _DECIDED or (status == "failed" and step.note)  # by the note
+    if status not in ("completed", "running") and not is_noted:
         yield words(step, status, look), style
     if step.attempt > 1:
         over = status in ("completed", "failed")

@@ -19,7 +19,7 @@ Kind = Literal["holdfast", "primitive", "unknown"]
 class TaskWait(NamedTuple):
     kind: Kind
     place: str
-    """File and line in the user's code; empty if it cannot be told."""
+    """File and line in the user's code; empty if unknown."""
 
 
 def waits_of(tasks: Sequence[asyncio.Task[Any]], futures: set[int]) -> list[TaskWait]:

@@ -74,7 +74,7 @@ def take(run: Execution, workspace: Workspace) -> str:
 
     snapshot = workspace.snapshot()
     for path in snapshot.unsettled[:NAMED]:
-        run.engine.files.say_once(
+        run.engine.files.warn_once(
             f"{shown(path)} changed each time it was read: what is saved of it may be torn; a program that "
             "writes it all the time, a database for one, should stop for a checkpoint or be left out "
             "(.holdfastignore)"

@@ -95,8 +95,8 @@ def roll_back(workspace: Workspace, attempt: Attempt) -> RolledBack:
 
 
 def _refused(attempt: Attempt, kept: Sequence[GitKept]) -> RollbackRefused:
-    told = [f"{one.ref} ({one.detail or one.why.value})" for one in kept]
-    return RollbackRefused(attempt.run_id, attempt.key, told)
+    refs = [f"{one.ref} ({one.detail or one.why.value})" for one in kept]
+    return RollbackRefused(attempt.run_id, attempt.key, refs)
 
 
 def _refuse_unknown(repository: Repository, attempt: Attempt) -> None:

@@ -107,7 +107,7 @@ class Guard:
         self._lock = ExitStack()
         self._locked = False
         self._hold = ExitStack()
-        self._told = False
+        self._has_warned = False
         self._rescued: str | None = None
         """Files that were written during a restore and saved aside, until the log names them."""
 
@@ -149,8 +149,8 @@ class Guard:
             self._locked = self._workspace.try_to_work(self._lock)
         who = self._workspace.worker()
         ours = who == os.getpid()
-        if not self._locked and waited_s > (_LONG_HERE_S if ours else _LONG_S) and not self._told:
-            self._told = True
+        if not self._locked and waited_s > (_LONG_HERE_S if ours else _LONG_S) and not self._has_warned:
+            self._has_warned = True
             does = "another step of this process does" if ours else f"process {who} does"
             logging.getLogger("holdfast").warning(
                 "step %s has waited for %d s to work on %s: %s", self._call.key, waited_s, self._root, does
@@ -280,7 +280,7 @@ class Guard:
         self._links = CopiedLinks(self._workspace.root, self._copy.root)
         self._links.lead_in(one for one, entry in tree.walk() if entry.is_link)
         for one in self._links.left:
-            self._run.engine.files.say_once(
+            self._run.engine.files.warn_once(
                 f"step {self._call.key} is not isolated behind the link {shown(one)}: it leads into "
                 f"{self._root}, and its directory cannot be written"
             )

@@ -40,7 +40,7 @@ class Files:
         self._largest_ignored = largest_ignored
         self._open: dict[Path, Workspace] = {}
         self._lock = threading.Lock()
-        self._said: set[str] = set()
+        self._warned: set[str] = set()
         self.on_progress = on_progress
         self.worked = False
         """Whether runs have worked on files here."""
@@ -124,10 +124,10 @@ class Files:
             raise BadWorkspace(f"{self.why_none}; name one with the setting `workspace`")
         return self.of(self.root)
 
-    def say_once(self, text: str) -> None:
-        """A warning that need not be repeated for every step."""
-        if text not in self._said:
-            self._said.add(text)
+    def warn_once(self, text: str) -> None:
+        """Log a warning that need not be repeated for every step."""
+        if text not in self._warned:
+            self._warned.add(text)
             logging.getLogger("holdfast").warning(text)
 
     def enter(self, call: Call) -> Generator[Request, Outcome | None, None]:

@@ -248,7 +248,7 @@ def _effect(run: Execution, cwd: str | None, needed: bool) -> Effect:
         why = f"{where} is not in the workspace {root}"
     if needed:
         raise BadWorkspace(f"command(writes=..., isolate=...): {why}")
-    files.say_once(f"commands have the effect `once`: {why}")
+    files.warn_once(f"commands have the effect `once`: {why}")
     return "once"
 
 

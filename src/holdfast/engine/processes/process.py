@@ -269,8 +269,8 @@ class _Pump:
         )
         self._on_output = on_output
         self._on_quiet = on_quiet
-        self._told = False
-        """Output was passed on, and nothing was said of the quiet after it."""
+        self._has_output = False
+        """Output was passed on since the last call of `on_quiet`."""
         self._started = time.monotonic()
         # A daemon: an interpreter that ends must not wait for a command, which then ends too.
         self.thread = threading.Thread(target=self._run, name=f"holdfast-process-{pid}", daemon=True)
@@ -303,7 +303,7 @@ class _Pump:
                 os.set_blocking(stdin.fileno(), False)
                 selector.register(stdin, selectors.EVENT_WRITE)
             while True:
-                ready = selector.select(QUIET_S if self._told and self._on_quiet is not None else None)
+                ready = selector.select(QUIET_S if self._has_output and self._on_quiet is not None else None)
                 if not ready:
                     self._be_quiet()
                 for key, _ in ready:
@@ -339,14 +339,14 @@ class _Pump:
     def _pass_on(self, stream: str, text: str) -> None:
         if self._on_output is None or self.error is not None:
             return
-        self._told = True
+        self._has_output = True
         try:
             self._on_output(stream, text)
         except BaseException as error:
             self._give_up(error)
 
     def _be_quiet(self) -> None:
-        self._told = False
+        self._has_output = False
         if self._on_quiet is None or self.error is not None:
             return
         try:

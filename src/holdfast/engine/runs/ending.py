@@ -60,8 +60,8 @@ def conclude(execution: Execution, scope: Scope, outcome: Outcome) -> Ending:
     if control is not None:
         commands = control.commands if lost is None else ()
         final = any(isinstance(one, (c.CancelRun, c.PauseRun, c.AttendRun)) for one in control.commands)
-        told = control.error if lost is None or not final else lost
-        return Ending(() if control.silent else (*commands, release), Outcome(None, told), final=final)
+        raised = control.error if lost is None or not final else lost
+        return Ending(() if control.silent else (*commands, release), Outcome(None, raised), final=final)
     if error is None:
         try:
             where = f"the result of workflow {execution.state.code.name}"

@@ -175,7 +175,7 @@ class Follower:
         concerned = False
         if (pulse := store.pulse()) != self._pulse:
             self._pulse = pulse
-            concerned = self._hear()
+            concerned = self._receive()
         with self._lock:
             new, self._new = self._new, []
         for run_id in new:
@@ -190,7 +190,7 @@ class Follower:
                 self._go_on(now)
                 self._look_for_dead()
 
-    def _hear(self) -> bool:
+    def _receive(self) -> bool:
         """Take in what the log has since the last look; whether parked runs, or descendants of theirs, are
         among what it is about. What others write about their own runs is no reason to look at all."""
         try:
@@ -201,7 +201,7 @@ class Follower:
         self._cursor = page.cursor
         if page.entries:
             self._pulse = None  # there may be more
-        heard: dict[str, list[Entry]] = {}
+        received: dict[str, list[Entry]] = {}
         concerned = False
         for entry in page.entries:
             if entry.type == "StreamDeleted":
@@ -209,7 +209,7 @@ class Follower:
                 if isinstance(deleted, e.StreamDeleted) and deleted.stream in self._parked:
                     self._check(deleted.stream)
             elif entry.stream in self._engine.live:
-                heard.setdefault(entry.stream, []).append(entry)
+                received.setdefault(entry.stream, []).append(entry)
             elif entry.stream in self._parked:
                 concerned = True
                 self._engine.report_up_to(entry.stream, entry.version)
@@ -220,7 +220,7 @@ class Follower:
                     self._go(holder)  # a child that another process brought to its end
                 elif entry.type in _HALTS:
                     self._halt(holder, entry.stream)
-        for run_id, entries in heard.items():
+        for run_id, entries in received.items():
             live = self._engine.live.get(run_id)
             if live is not None:
                 self._deliver(live[0], entries)

@@ -102,8 +102,8 @@ class Files(Protocol):
         """How many bytes it takes, about."""
         ...
 
-    def write(self, file: BinaryIO, told: Callable[[int, int], None]) -> int:
-        """Append it to the file → how many files it is; `told` is called with how far it is."""
+    def write(self, file: BinaryIO, progress: Callable[[int, int], None]) -> int:
+        """Append it to the file → how many files it is. `progress` is called with bytes done and in all."""
         ...
 
 

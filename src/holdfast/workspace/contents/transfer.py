@@ -22,7 +22,7 @@ from holdfast.errors import StoreCorrupt
 from holdfast.workspace.contents import large, pack, store_files
 from holdfast.workspace.contents.content_store import STAGED, WITHOUT_FILES, Contents
 
-Told = Callable[[int, int], None]
+Progress = Callable[[int, int], None]
 """How many bytes are done, of how many."""
 _NAME = re.compile(rf"packs/{pack.NAME.pattern}|large/[0-9a-f]{{2}}/{large.NAME.pattern}")
 
@@ -42,19 +42,19 @@ class Export:
         """How many bytes it takes, about."""
         return sum(path.stat().st_size + 1024 for path in self._paths())
 
-    def write(self, file: BinaryIO, told: Told) -> int:
+    def write(self, file: BinaryIO, progress: Progress) -> int:
         """Append everything to a file → how many files it is."""
         paths = self._paths()
         done, total = 0, sum(path.stat().st_size for path in paths)
         with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
             for path in paths:
-                told(done, total)
+                progress(done, total)
                 entry = tarfile.TarInfo(str(path.relative_to(self._directory)))
                 entry.size, entry.mode = path.stat().st_size, 0o600
                 with path.open("rb") as source:
                     tar.addfile(entry, source)
                 done += entry.size
-        told(total, total)
+        progress(total, total)
         return len(paths)
 
 
@@ -95,7 +95,9 @@ class Import:
 
 
 @contextmanager
-def importing(file: BinaryIO, directory: Path, told: Told, total: int, files: int) -> Iterator[Import]:
+def importing(
+    file: BinaryIO, directory: Path, progress: Progress, total: int, files: int
+) -> Iterator[Import]:
     """Unpack the tar file that begins where `file` stands, beside the store in `directory`, and read it all.
     Nothing is removed from the store inside. Raises StoreCorrupt for what is no such file, or one that does
     not have `files` files. The caller makes sure that there is one import at a time: what another one has
@@ -108,7 +110,7 @@ def importing(file: BinaryIO, directory: Path, told: Told, total: int, files: in
                 shutil.rmtree(old)
             staged = Path(tempfile.mkdtemp(prefix=STAGED, dir=directory))
             held.callback(shutil.rmtree, staged, ignore_errors=True)
-            names = _unpack(file, staged, told, total)
+            names = _unpack(file, staged, progress, total)
             if len(names) != files:
                 raise StoreCorrupt(f"the backup has {len(names)} saved files instead of {files}")
             contents = Contents(staged)
@@ -117,7 +119,7 @@ def importing(file: BinaryIO, directory: Path, told: Told, total: int, files: in
         yield Import(staged, directory, names, damaged)
 
 
-def _unpack(file: BinaryIO, staged: Path, told: Told, total: int) -> list[str]:
+def _unpack(file: BinaryIO, staged: Path, progress: Progress, total: int) -> list[str]:
     """The names of the files that were unpacked."""
     done, names = 0, []
     try:
@@ -134,7 +136,7 @@ def _unpack(file: BinaryIO, staged: Path, told: Told, total: int) -> list[str]:
                     os.fsync(copy.fileno())
                 names.append(entry.name)
                 done += entry.size
-                told(min(done, total), total)
+                progress(min(done, total), total)
     except tarfile.TarError as error:
         raise StoreCorrupt(f"the files in the backup cannot be read ({error})") from error
     return names

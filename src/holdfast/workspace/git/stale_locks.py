@@ -87,7 +87,7 @@ def _is_at_work(places: tuple[Path, ...]) -> bool:
             return True
         except OSError:
             continue
-        told = any(os.fsencode(place) in word for place in places for word in words)
-        if told or any(where == place or place in where.parents for place in places):
+        names_it = any(os.fsencode(place) in word for place in places for word in words)
+        if names_it or any(where == place or place in where.parents for place in places):
             return True
     return False

@@ -30,7 +30,7 @@ Progress = Callable[[int, int], None]
 
 _NONE = Ref(bytes(refs.SIZE))
 _ATTEMPTS = 5
-_TELL_EVERY = 1000
+_REPORT_EVERY = 1000
 
 
 class _Gone(Exception):
@@ -81,7 +81,7 @@ class Scan:
         self._progress = progress
         self._started_ns = time.time_ns()  # compared with the times of files, so never a test's clock
         self._entries = self._bytes = 0
-        self._told = 0
+        self._reported = 0
         self._stack: list[_Visit] = []
         self._vanished: dict[bytes, str | None] = {}
         self._unsettled: list[bytes] = []
@@ -124,8 +124,8 @@ class Scan:
                     continue
                 fresh.add(path)
             records.append(record)
-            if self._progress is not None and self._entries - self._told >= _TELL_EVERY:
-                self._told = self._entries
+            if self._progress is not None and self._entries - self._reported >= _REPORT_EVERY:
+                self._reported = self._entries
                 self._progress(self._entries, self._bytes)
         return records, fresh
 
