@@ -11,7 +11,7 @@ import threading
 import pytest
 from tests.engine.test_gates import parked
 
-from holdfast import RunInterrupted, approval, step, workflow
+from holdfast import InDoubt, RunInterrupted, approval, command, parallel, step, workflow
 from holdfast.thread_pool import ThreadPool
 
 PROGRAM = """
@@ -173,21 +173,71 @@ async def with_a_limited_step_aio() -> int:
     return await limited.aio()
 
 
-@pytest.mark.parametrize("flow", [with_a_limited_step, with_a_limited_step_aio])
-def test_a_run_is_interrupted_if_a_step_with_a_limit_gets_no_thread(open_hf, monkeypatch, flow):
-    """Such a step has a thread of its own. That there is none is no failure of the step."""
+def refusing_threads(*names):
+    """A `Thread.start` of a system that has none left for threads whose names begin with one of these."""
     start = threading.Thread.start
 
-    def refuse(thread):
-        if thread.name.startswith("holdfast-limited"):
+    def start_or_refuse(thread):
+        if thread.name.startswith(names):
             raise RuntimeError("can't start new thread")
         start(thread)
 
+    return start_or_refuse
+
+
+@pytest.mark.parametrize("flow", [with_a_limited_step, with_a_limited_step_aio])
+def test_a_run_is_interrupted_if_a_step_with_a_limit_gets_no_thread(open_hf, monkeypatch, flow):
+    """Such a step has a thread of its own. That there is none is no failure of the step."""
     hf = open_hf()
     with monkeypatch.context() as patched:
-        patched.setattr(threading.Thread, "start", refuse)
+        patched.setattr(threading.Thread, "start", refusing_threads("holdfast-limited"))
         with pytest.raises(RunInterrupted, match="no thread for step limited#1"):
             hf.with_id("run").run(flow)
+    assert [run.result(30) for run in open_hf().recover()] == [7]
+
+
+noted: list[str] = []
+
+
+@step
+def note(name: str) -> str:
+    noted.append(name)
+    return name
+
+
+@workflow
+def noting() -> list[str]:
+    return parallel(note, ["a", "b", "c"])
+
+
+@workflow
+def with_a_command(effect: str) -> int:
+    return len(command(["printf", "1234567"], effect=effect).stdout)
+
+
+def test_a_run_is_interrupted_if_parallel_gets_no_thread(open_hf, monkeypatch):
+    """The branches that have a thread end first. The resumed run does not repeat their steps."""
+    noted.clear()
+    hf = open_hf()
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refusing_threads("holdfast-parallel_2"))
+        with pytest.raises(RunInterrupted, match="no thread for a branch of parallel: can't start"):
+            hf.with_id("run").run(noting)
+    assert sorted(noted) == ["a", "b"]
+    assert [run.result(30) for run in open_hf().recover()] == [["a", "b", "c"]]
+    assert sorted(noted) == ["a", "b", "c"]
+
+
+def test_a_run_is_interrupted_if_a_command_gets_no_thread(open_hf, monkeypatch):
+    """A thread reads its output. Without one the command is killed: the resumed run starts it again, unless it
+    is to run once."""
+    hf = open_hf()
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refusing_threads("holdfast-process"))
+        with pytest.raises(RunInterrupted, match="no thread for command printf#1: can't start"):
+            hf.with_id("run").run(with_a_command, "idempotent")
+        with pytest.raises(InDoubt, match="was ended: no thread for command printf#1"):
+            hf.with_id("doubt").run(with_a_command, "once")
     assert [run.result(30) for run in open_hf().recover()] == [7]
 
 

@@ -138,10 +138,15 @@ class Crew:
 
     def _begin_thread(self, number: int) -> None:
         """Start a daemon thread: at its exit, the interpreter does not wait for threads that a second Ctrl-C
-        has left running."""
+        has left running. The run is interrupted if the system has no thread for it."""
         serve = partial(attempt, partial(self._serve, number))
         thread = threading.Thread(target=serve, name=f"holdfast-parallel_{number}", daemon=True)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:  # no thread is left, or the interpreter ends
+            if self._run is None:
+                raise
+            raise self._run.interrupt(f"no thread for a branch of parallel: {error}") from None
         self._threads_begun.append(thread)
 
     def _next(self) -> int | None:

@@ -14,7 +14,7 @@ from holdfast.engine.execution.perform import doubt
 from holdfast.engine.execution.thread_driver import look_for_takeover
 from holdfast.engine.ownership.dead_owner import command_locks
 from holdfast.engine.primitives.command_line import CommandLine
-from holdfast.engine.processes.process import NO_OUTPUT, Exit, Process, SupervisorLost
+from holdfast.engine.processes.process import NO_OUTPUT, Exit, NoThread, Process, SupervisorLost
 from holdfast.engine.processes.tree_lock import drop_lock, tree_is_dead
 from holdfast.errors import StepTimeout, StoreError
 from holdfast.project import explained
@@ -63,6 +63,9 @@ def execute(
         end = _wait(call, process, timeout_s)
     except SupervisorLost:
         end = Exit(-signal.SIGKILL, "supervisor_lost", 0.0, NO_OUTPUT, NO_OUTPUT)
+    except NoThread as error:
+        why = f"no thread for command {call.key}: {error}"
+        raise run.stop(doubt(call, f"was ended: {why}")) if _is_once(call) else run.interrupt(why) from None
     except BaseException as error:
         if started:
             _end(started[0])

@@ -73,6 +73,10 @@ class SupervisorLost(errors.HoldfastError):
     """Someone killed the supervisor before it could say whether the command runs: it may have begun."""
 
 
+class NoThread(errors.HoldfastError):
+    """No thread could be started for the output of a command; its tree was killed as soon as it had begun."""
+
+
 class Process:
     """A running command. Its methods may be called from any thread."""
 
@@ -104,7 +108,7 @@ class Process:
         raises, the whole tree is dead.
 
         Raises ProgramNotFound, BadInput (working directory, not executable, arguments that no
-        program can take), and HoldfastError when the lock is held by a tree that still lives.
+        program can take), NoThread, and HoldfastError when the lock is held by a tree that still lives.
         """
         message = _instructions(argv, cwd, env)
         link = _spawn(lock_path, len(message), with_stdin=stdin is not None)
@@ -113,7 +117,10 @@ class Process:
             pid = link.begin(message, argv[0], cwd)
             pump = _Pump(pid, link, stdin or b"", redactor or Redactor(), on_output, on_quiet)
             undo.callback(pump.give_up)
-            pump.thread.start()
+            try:
+                pump.thread.start()
+            except RuntimeError as error:  # no thread is left, or the interpreter ends
+                raise NoThread(str(error)) from None
             process = cls(pid, link, pump)
             if on_start is not None:
                 on_start(process)
