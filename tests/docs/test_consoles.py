@@ -669,7 +669,7 @@ def play_delete(console: Console) -> None:
     assert "report-2" in console.shell("holdfast list")
 
 
-@plays("rewind.md: Maintenance the store small 1")
+@plays("rewind.md: Keeping the store small 1")
 def play_archive(console: Console) -> None:
     for _ in range(2):
         console.next("holdfast archive", "nothing to archive")

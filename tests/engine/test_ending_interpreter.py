@@ -229,8 +229,8 @@ def test_a_run_is_interrupted_if_parallel_gets_no_thread(open_hf, monkeypatch):
 
 
 def test_a_run_is_interrupted_if_a_command_gets_no_thread(open_hf, monkeypatch):
-    """A thread reads its output. Without one the command is killed: the resumed run starts it again, unless it
-    is to run once."""
+    """A thread reads its output. Without one the command is killed: the resumed run starts it again, unless
+    it is to run once."""
     hf = open_hf()
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refusing_threads("holdfast-process"))

@@ -13,7 +13,7 @@ import enum
 import functools
 import importlib
 import sys
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextvars import ContextVar, Token
 from types import MemberDescriptorType, ModuleType
 from typing import Any, Final, NamedTuple
@@ -34,7 +34,10 @@ _recorded: dict[str, str] = {
 }
 """Module → the name under which its classes are recorded. Classes of ours keep the one that they had first:
 another one would change the digests of arguments in old histories."""
-_aliases: dict[str, str] = {recorded: actual for actual, recorded in _recorded.items()}
+_aliases: dict[str, list[str]] = {}
+"""Recorded name → the modules that have its classes now: one that was divided since has several."""
+for _actual, _name in _recorded.items():
+    _aliases.setdefault(_name, []).append(_actual)
 _recorded["__mp_main__"] = "__main__"  # the same module, in a process that `multiprocessing` has spawned
 
 Alias = tuple[str, str]
@@ -48,7 +51,7 @@ def alias_module(recorded: str, actual: str) -> None:
     A script is `__main__` when it is started and has another name when a run is resumed; both ways its
     classes are written as `__main__:Name`, so that values and digests stay equal.
     """
-    _aliases[recorded] = actual
+    _aliases[recorded] = [actual]
     _recorded[actual] = recorded
 
 
@@ -62,12 +65,12 @@ def leave_alias(token: Token[Alias | None]) -> None:
     _here.reset(token)
 
 
-def _module_of(recorded: str) -> str:
-    """The module where classes recorded under that one are to be found, here and now."""
+def _modules_of(recorded: str) -> Sequence[str]:
+    """The modules where classes recorded under that one are to be found, here and now."""
     alias = _here.get()
     if alias is not None and alias[0] == recorded:
-        return alias[1]
-    return _aliases.get(recorded, recorded)
+        return alias[1:]
+    return _aliases.get(recorded) or (recorded,)
 
 
 def name_of(cls: type) -> str:
@@ -81,19 +84,20 @@ def name_of(cls: type) -> str:
 def find(name: str) -> type:
     """The class of that name; raises CodeNotFound where there is none."""
     module_name, _, qualname = name.partition(":")
-    actual = _module_of(module_name)
-    loaded = sys.modules.get(actual)
-    found = None if loaded is None else _look(loaded, qualname)
-    if found is None:
-        try:
-            module = importlib.import_module(actual)  # waits if another thread is loading it
-        except Exception as error:
-            why = f"importing {actual} failed with {type(error).__name__}: {error}"
-            raise CodeNotFound(name, why) from error
-        found = _look(module, qualname)
-    if not isinstance(found, type):
-        raise CodeNotFound(name, f"the module {actual} has no class {qualname}")
-    return found
+    modules = _modules_of(module_name)
+    for actual in modules:
+        loaded = sys.modules.get(actual)
+        found = None if loaded is None else _look(loaded, qualname)
+        if found is None:
+            try:
+                module = importlib.import_module(actual)  # waits if another thread is loading it
+            except Exception as error:
+                why = f"importing {actual} failed with {type(error).__name__}: {error}"
+                raise CodeNotFound(name, why) from error
+            found = _look(module, qualname)
+        if isinstance(found, type):
+            return found
+    raise CodeNotFound(name, f"the module {' or '.join(modules)} has no class {qualname}")
 
 
 def _look(module: ModuleType, qualname: str) -> object:

@@ -84,7 +84,7 @@ class AgentScope:
 
 
 _opened: ContextVar[AgentScope | None] = ContextVar("holdfast_opened_agent", default=None)
-"""OpenStore by the caller of `agent.run`, in whose context it is; `wrap_run` is called in a task of
+"""Opened by the caller of `agent.run`, in whose context it is; `wrap_run` is called in a task of
 pydantic-ai."""
 _running: ContextVar[AgentScope | None] = ContextVar("holdfast_running_agent", default=None)
 
