@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -718,30 +720,28 @@ def test_locks_of_a_dead_git_are_removed(root: Path, repository: Repository) -> 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
 def test_a_git_of_another_user_is_at_work(root: Path, repository: Repository) -> None:
     """It does not let us see where it runs: its lock stays."""
-    lock = root / ".git" / "index.lock"
-    lock.touch()
-    os.utime(lock)
-    time.sleep(1.1)
     code = (
         "import os, sys\n"
         "from pathlib import Path\n"
         "from holdfast.workspace.git.stale_locks import remove_stale\n"
-        "sys.stdin.readline()\n"
         "os.setgid(12346), os.setuid(12346)\n"
         "print(remove_stale(Path(sys.argv[1])))\n"
     )
-    for path in (root, *root.rglob("*")):
-        os.chown(path, 12346, 12346)
-    for path in root.parents[:-2]:
-        path.chmod(path.stat().st_mode | 0o011)
-    working = subprocess.Popen(["git", "cat-file", "--batch"], cwd=root, stdin=subprocess.PIPE, env=SAFE)
-    asked = subprocess.run(
-        [sys.executable, "-c", code, root], input=b"\n", capture_output=True, check=True, env=SAFE
-    )
-    assert asked.stdout == b"[]\n" and lock.exists()
-    assert working.stdin is not None
-    working.stdin.close()
-    working.wait()
+    # Not in pytest's directory: each pytest that starts on this machine closes that to other users.
+    with tempfile.TemporaryDirectory() as directory:
+        tree = shutil.copytree(root, Path(directory) / "tree")
+        lock = tree / ".git" / "index.lock"
+        lock.touch()
+        for path in (tree, *tree.rglob("*")):
+            os.chown(path, 12346, 12346)
+        for path in tree.parents[:-2]:
+            path.chmod(path.stat().st_mode | 0o011)
+        time.sleep(1.1)
+        with subprocess.Popen(["git", "cat-file", "--batch"], cwd=tree, stdin=subprocess.PIPE, env=SAFE):
+            asked = subprocess.run(
+                [sys.executable, "-c", code, tree], stdout=subprocess.PIPE, check=True, env=SAFE
+            )
+            assert asked.stdout == b"[]\n" and lock.exists()
 
 
 def test_locks_of_a_table_of_refs(root: Path, repository: Repository) -> None:
