@@ -686,7 +686,7 @@ def test_commits_of_a_planner_that_were_pushed_stay_and_are_named(desk: Callable
     last = at.git("rev-parse", "HEAD")
     assert last != first and at.text() == 'TEXT = ""\n'
     assert f"the planner changed the repository: master {first[:12]}..{last[:12]}, which stays: " in shown
-    assert f"`git reset --soft {first[:12]}` takes it back" in shown
+    assert f"`git reset --soft {first[:12]}` undoes it" in shown
 
 
 # Policies

@@ -93,7 +93,7 @@ class _Move(NamedTuple):
         name = self.ref.removeprefix("refs/heads/")
         moved = f"{name} {self.before[:_DIGITS] or 'none'}..{self.after[:_DIGITS] or 'none'}"
         if stays:
-            back = f"; `git reset --soft {self.before[:_DIGITS]}` takes it back" if self.before else ""
+            back = f"; `git reset --soft {self.before[:_DIGITS]}` undoes it" if self.before else ""
             return f"{moved}, which stays: {stays}{back}"
         return f"{moved}, which was rolled back{f'; kept under {tips}' if tips and self.after else ''}"
 
