@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.engine.missing_threads import refusing_threads
 
 from holdfast import (
     CommandFailed,
@@ -34,6 +36,7 @@ from holdfast.clock import instant
 from holdfast.errors import (
     BadInput,
     EvidenceNotFound,
+    HoldfastError,
     NeedsAttention,
     NotTrusted,
     RunDeleted,
@@ -360,6 +363,16 @@ def test_a_document_of_many_commands_is_bounded(hf: Holdfast, monkeypatch: pytes
     run = executed(hf, many, 8)
     document = hf.evidence.get(run).document
     assert document.count("### ") == 8 and len(document) < 24_000
+
+
+def test_verify_without_a_thread_records_nothing(hf: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That a command cannot be run again for lack of a thread says nothing about its evidence."""
+    run = executed(hf, checked)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refusing_threads("holdfast-process"))
+        with pytest.raises(HoldfastError, match="no thread for sh: can't start"):
+            hf.evidence.verify(run)
+    assert [one.outcome for one in hf.evidence.verify(run)] == ["equal", "equal"]
 
 
 def test_verify_runs_the_commands_again_and_records_it(hf: Holdfast, root: Path) -> None:

@@ -9,9 +9,10 @@ import textwrap
 import threading
 
 import pytest
+from tests.engine.missing_threads import refusing_threads
 from tests.engine.test_gates import parked
 
-from holdfast import InDoubt, RunInterrupted, approval, command, parallel, step, workflow
+from holdfast import InDoubt, Retry, RunInterrupted, approval, command, parallel, step, workflow
 from holdfast.thread_pool import ThreadPool
 
 PROGRAM = """
@@ -173,18 +174,6 @@ async def with_a_limited_step_aio() -> int:
     return await limited.aio()
 
 
-def refusing_threads(*names):
-    """A `Thread.start` of a system that has none left for threads whose names begin with one of these."""
-    start = threading.Thread.start
-
-    def start_or_refuse(thread):
-        if thread.name.startswith(names):
-            raise RuntimeError("can't start new thread")
-        start(thread)
-
-    return start_or_refuse
-
-
 @pytest.mark.parametrize("flow", [with_a_limited_step, with_a_limited_step_aio])
 def test_a_run_is_interrupted_if_a_step_with_a_limit_gets_no_thread(open_hf, monkeypatch, flow):
     """Such a step has a thread of its own. That there is none is no failure of the step."""
@@ -197,17 +186,44 @@ def test_a_run_is_interrupted_if_a_step_with_a_limit_gets_no_thread(open_hf, mon
 
 
 noted: list[str] = []
+in_both_branches = threading.Barrier(3)
 
 
 @step
 def note(name: str) -> str:
     noted.append(name)
+    if len(noted) < 3:
+        in_both_branches.wait(10)
     return name
 
 
 @workflow
 def noting() -> list[str]:
     return parallel(note, ["a", "b", "c"])
+
+
+@step
+def add_one(number: int) -> int:
+    return number + 1
+
+
+@step
+def end(value: list[int]) -> list[int]:
+    if limit[0] > 1:
+        raise KeyboardInterrupt
+    return value
+
+
+def add_two(number: int) -> int:
+    return add_one(add_one(number))
+
+
+limit = [6]
+
+
+@workflow
+def adding() -> list[int]:
+    return end(parallel(add_two, range(6), limit=limit[0]))
 
 
 @workflow
@@ -219,13 +235,63 @@ def test_a_run_is_interrupted_if_parallel_gets_no_thread(open_hf, monkeypatch):
     """The branches that have a thread end first. The resumed run does not repeat their steps."""
     noted.clear()
     hf = open_hf()
+    start = threading.Thread.start
+
+    def start_or_refuse(thread):
+        if thread.name == "holdfast-parallel_2":
+            in_both_branches.wait(10)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
     with monkeypatch.context() as patched:
-        patched.setattr(threading.Thread, "start", refusing_threads("holdfast-parallel_2"))
+        patched.setattr(threading.Thread, "start", start_or_refuse)
         with pytest.raises(RunInterrupted, match="no thread for a branch of parallel: can't start"):
             hf.with_id("run").run(noting)
     assert sorted(noted) == ["a", "b"]
     assert [run.result(30) for run in open_hf().recover()] == [["a", "b", "c"]]
     assert sorted(noted) == ["a", "b", "c"]
+
+
+def test_a_replay_is_interrupted_if_it_gets_no_thread_for_a_branch_beyond_the_limit(open_hf, monkeypatch):
+    """A replay with a lower limit begins each branch that the history has, in the thread that needs it."""
+    limit[0] = 6
+    with pytest.raises(KeyboardInterrupt):
+        open_hf().with_id("run").run(adding)
+    limit[0] = 1
+    others = tuple(f"holdfast-parallel_{number}" for number in range(1, 6))
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refusing_threads(*others))
+        for run in open_hf().recover():
+            with pytest.raises(RunInterrupted, match="no thread for a branch of parallel: can't start"):
+                run.result(30)
+    assert [run.result(30) for run in open_hf().recover()] == [[2, 3, 4, 5, 6, 7]]
+
+
+tries: list[int] = []
+
+
+@step(retry=Retry(attempts=3, initial=0.01))
+async def twice() -> int:
+    tries.append(1)
+    if len(tries) < 2:
+        raise ValueError("not yet")
+    return 7
+
+
+@workflow
+async def trying() -> int:
+    return await twice()
+
+
+def test_a_run_is_interrupted_if_a_pause_before_a_retry_gets_no_thread(open_hf, monkeypatch):
+    """After it, a thread looks whether another owner has taken the run over."""
+    tries.clear()
+    hf = open_hf()
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refusing_threads("holdfast-aside"))
+        with pytest.raises(RunInterrupted, match="no thread after a pause: can't start"):
+            hf.with_id("run").run(trying)
+    assert [run.result(30) for run in open_hf().recover()] == [7]
 
 
 def test_a_run_is_interrupted_if_a_command_gets_no_thread(open_hf, monkeypatch):

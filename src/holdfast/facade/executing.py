@@ -149,8 +149,8 @@ class Executing(OpenStore):
         """Make the runs of this Holdfast stop at their next step boundary, and `serve` return; `close` waits
         for the runs."""
         why = why or "its Holdfast was stopped"
-        for session in list(self._serve_calls):
-            session.stop(why)
+        for call in list(self._serve_calls):
+            call.stop(why)
         if self._opened_engine is not None:
             self._opened_engine.stop(why)
 

@@ -83,16 +83,16 @@ class Serving(OpenStore):
             finally:
                 wiring.keep_to_quota(self._place, engine)
 
-        session = ServeCall(engine, workers, stop=stop or threading.Event(), on_served=served, on_taken=taken)
-        self._serve_calls.append(session)
+        call = ServeCall(engine, workers, stop=stop or threading.Event(), on_served=served, on_taken=taken)
+        self._serve_calls.append(call)
         indexing = DrainThread("search", self._store.pulse, self._fill_index)
         try:
             if on_started is not None:
                 on_started(engine.owner_id)
-            return session.serve(follow=follow, root=None if root is None else Path(root))
+            return call.serve(follow=follow, root=None if root is None else Path(root))
         finally:
             indexing.close()
-            self._serve_calls.remove(session)
+            self._serve_calls.remove(call)
 
     def _fill_index(self) -> None:
         """Fill the search index, so that a search need not. An error here is reported by the next search."""

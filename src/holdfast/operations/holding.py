@@ -33,7 +33,7 @@ class Dead(NamedTuple):
 
 
 def let_go(engine: Engine, run_id: str, state: RunState) -> Dead:
-    """Returns when the commands of a dead owner are dead too. A live owner is never robbed: `RunHeld`."""
+    """Returns when the commands of a dead owner are dead too. Raises `RunHeld` if the owner is alive."""
     refuse_live(engine, run_id, state)
     seen_at = seen_alive_us(engine, run_id, state)
     return Dead(state.owner, state.seen_at or seen_at)

@@ -20,6 +20,7 @@ from holdfast.agents.evidence.rerunning import rerunner
 from holdfast.counts import counted
 from holdfast.engine.outside.attempt import command as record
 from holdfast.engine.primitives.command import identity
+from holdfast.engine.processes.process import NoThread
 from holdfast.errors import EvidenceNotFound, HoldfastError
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
@@ -185,6 +186,9 @@ class _Verifier:
             return self._not_run(work._replace(outcome="skipped", why="there is no workspace to run it in"))
         try:
             rerun = runner.run(recorded, recorded.cwd or self._cwd(recorded.run), _COMPARED)
+        except NoThread as error:  # says nothing about the command
+            why = f"no thread for {recorded.argv[0]}: {error}; verify again when the machine has one"
+            raise NoThread(why) from None
         except HoldfastError as error:
             return self._not_run(work._replace(outcome="different", why=f"it did not start: {error}"))
         return self._compared(recorded, rerun, runner)

@@ -77,6 +77,8 @@ class Crew:
         self._busy = 0
         self._left = len(works)
         self._stopped = False
+        self._refused: BaseException | None = None
+        """What interrupts the run if a work gets no thread, in whichever thread that happened."""
         self._all_ended = threading.Lock()
         self._all_ended.acquire()
         self.caller_is_busy = False
@@ -146,7 +148,8 @@ class Crew:
         except RuntimeError as error:  # no thread is left, or the interpreter ends
             if self._run is None:
                 raise
-            raise self._run.interrupt(f"no thread for a branch of parallel: {error}") from None
+            self._refused = self._run.interrupt(f"no thread for a branch of parallel: {error}")
+            raise self._refused from None
         self._threads_begun.append(thread)
 
     def _next(self) -> int | None:
@@ -206,8 +209,10 @@ class Crew:
     def _wait(self) -> None:
         """Wait until all have ended, with a short timeout: a signal wakes neither a main thread that is about
         to sleep nor one that sleeps while another thread receives it, and Ctrl-C would be handled only after
-        the last work."""
+        the last work. A work that got no thread does not end: then this raises."""
         while not self._all_ended.acquire(timeout=_LOOK_EVERY_S):
+            if self._refused is not None:
+                raise self._refused
             self._look()
 
     def _look(self) -> None:

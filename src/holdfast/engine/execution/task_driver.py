@@ -369,6 +369,9 @@ async def pause(run: Execution, until_us: int | None, most_s: float = math.inf) 
     finally:
         run.on_stop.remove(wake_up.set)
     if waited and run.control is None:
-        await in_thread(partial(thread_driver.look_for_takeover, run))
+        try:
+            await in_thread(partial(thread_driver.look_for_takeover, run))
+        except RuntimeError as error:  # no thread is left, or the interpreter ends
+            run.interrupt(f"no thread after a pause: {error}")
     if run.control is not None:
         raise run.control

@@ -122,7 +122,7 @@ def divide(workspace: Workspace, base: str, until_us: int) -> Divided:
 
 def unusable(run: Execution, error: HoldfastError) -> Control:
     """Stop a run whose files cannot be looked at: that is for a person. A disk that is full is not: the run
-    is let go as it is, and continues when there is room."""
+    is released as it is, and continues when there is room."""
     if isinstance(error, StoreFull):
         return run.lose(error)
     if isinstance(error, RollbackRefused):

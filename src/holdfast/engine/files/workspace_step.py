@@ -172,7 +172,10 @@ class Guard:
             self._note_rescued()
         self._lock.close()
         if self._copy is not None:  # a cut-off attempt; removing many files takes a while
-            threading.Thread(target=self._drop_copy, name="holdfast-copy", daemon=True).start()
+            try:
+                threading.Thread(target=self._drop_copy, name="holdfast-copy", daemon=True).start()
+            except RuntimeError:  # no thread is left, or the interpreter ends
+                self._drop_copy()
 
     # Before the body
 

@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger("holdfast")
 
 
-class _Story:
+class _RunEvents:
     """The events of one run: those delivered, and those still to deliver."""
 
-    __slots__ = ("after", "ended", "known", "next", "telling", "upto")
+    __slots__ = ("after", "ended", "known", "next", "reporting", "upto")
 
     def __init__(self, next_version: int) -> None:
         self.next = next_version
         self.upto = next_version - 1
         self.known: dict[int, NewEvent] = {}
         self.ended = False
-        self.telling = False
+        self.reporting = False
         self.after: list[Callable[[], None]] = []
         """To be called when all events were delivered."""
 
@@ -49,14 +49,14 @@ class EventCallback:
         self._engine = engine
         self._on_event = on_event
         self._lock = threading.Lock()
-        self._stories: dict[str, _Story] = {}
+        self._runs: dict[str, _RunEvents] = {}
         self.noted: set[str] = set()
         """Runs with events that were noted and are not delivered yet."""
 
     def begin(self, run_id: str, after: int) -> None:
-        """Tell of this run from the event after this version on, unless that has begun before."""
+        """Report the events of this run after that version, unless its reports have begun before."""
         with self._lock:
-            self._stories.setdefault(run_id, _Story(after + 1))
+            self._runs.setdefault(run_id, _RunEvents(after + 1))
 
     def report(self, append: Append) -> None:
         """The append was acknowledged: deliver its events, and those before it."""
@@ -73,92 +73,92 @@ class EventCallback:
         while self.noted:
             run_id = self.noted.pop()
             with self._lock:
-                story = self._stories.get(run_id)
-            if story is not None:
-                self._report(run_id, story)
+                events = self._runs.get(run_id)
+            if events is not None:
+                self._report(run_id, events)
 
     def report_up_to(self, run_id: str, version: int) -> None:
         """Another process has written to a run that is followed: deliver what the log has up to there."""
         with self._lock:
-            story = self._stories.get(run_id)
-            if story is not None:
-                story.upto = max(story.upto, version)
-        if story is not None:
-            self._report(run_id, story)
+            events = self._runs.get(run_id)
+            if events is not None:
+                events.upto = max(events.upto, version)
+        if events is not None:
+            self._report(run_id, events)
 
     def when_reported(self, run_id: str, call: Callable[[], None]) -> None:
         """Call it once all known events of the run were delivered: now, or in the delivering thread."""
         with self._lock:
-            story = self._stories.get(run_id)
-            if story is not None and story.telling:
-                story.after.append(call)
+            events = self._runs.get(run_id)
+            if events is not None and events.reporting:
+                events.after.append(call)
                 return
         call()
 
-    def _take(self, append: Append) -> _Story:
+    def _take(self, append: Append) -> _RunEvents:
         first = append.version - len(append.events) + 1
         with self._lock:
-            story = self._stories.setdefault(append.stream, _Story(first))
+            events = self._runs.setdefault(append.stream, _RunEvents(first))
             for version, event in enumerate(append.events, first):
-                if version >= story.next:
-                    story.known[version] = event
-            story.upto = max(story.upto, append.version)
-        return story
+                if version >= events.next:
+                    events.known[version] = event
+            events.upto = max(events.upto, append.version)
+        return events
 
-    def _report(self, run_id: str, story: _Story) -> None:
+    def _report(self, run_id: str, events: _RunEvents) -> None:
         with self._lock:
-            if story.telling:
+            if events.reporting:
                 return  # that thread delivers these, too
-            story.telling = True
+            events.reporting = True
         after: list[Callable[[], None]] = []
         try:
-            while (one := self._next(run_id, story, after)) is not None:
+            while (one := self._next(run_id, events, after)) is not None:
                 self._call(run_id, *one)
         except BaseException:  # Ctrl-C: the next thread continues from here
             with self._lock:
-                self._cease(story, after)
+                self._cease(events, after)
             raise
         finally:
             for call in after:
                 call()
 
     def _next(
-        self, run_id: str, story: _Story, after: list[Callable[[], None]]
+        self, run_id: str, events: _RunEvents, after: list[Callable[[], None]]
     ) -> tuple[int, NewEvent] | None:
         """The next event, and its version; None if all are delivered: then this thread no longer delivers."""
         while True:
             with self._lock:
-                version = story.next
-                if version > story.upto:
-                    self._cease(story, after)
-                    if story.ended:
-                        self._stories.pop(run_id, None)
+                version = events.next
+                if version > events.upto:
+                    self._cease(events, after)
+                    if events.ended:
+                        self._runs.pop(run_id, None)
                     return None
-                event = story.known.pop(version, None)
+                event = events.known.pop(version, None)
                 if event is not None:
-                    story.next, story.ended = version + 1, event.type in RUN_ENDS
+                    events.next, events.ended = version + 1, event.type in RUN_ENDS
                     return version, event
-            self._fill(run_id, story, version)
+            self._fill(run_id, events, version)
 
     @staticmethod
-    def _cease(story: _Story, after: list[Callable[[], None]]) -> None:
-        story.telling = False
-        after += story.after
-        story.after = []
+    def _cease(events: _RunEvents, after: list[Callable[[], None]]) -> None:
+        events.reporting = False
+        after += events.after
+        events.after = []
 
-    def _fill(self, run_id: str, story: _Story, version: int) -> None:
+    def _fill(self, run_id: str, events: _RunEvents, version: int) -> None:
         """Read the events that no thread has handed in. What cannot be read is left out."""
         found: dict[int, NewEvent] = {}
         try:
             for entry in self._engine.store.entries(run_id, after=version - 1):
-                if entry.version > story.upto:
+                if entry.version > events.upto:
                     break
                 found[entry.version] = NewEvent(entry.type, entry.at, entry.payload)
         except StoreError:
             logger.warning("events of run %s from version %d on could not be read", run_id, version)
         with self._lock:
-            story.known = {**found, **story.known}
-            story.next = min(story.known, default=story.upto + 1)
+            events.known = {**found, **events.known}
+            events.next = min(events.known, default=events.upto + 1)
 
     def _call(self, run_id: str, version: int, event: NewEvent) -> None:
         data = self._engine.redactor.redact_value(msgspec.json.decode(event.payload))

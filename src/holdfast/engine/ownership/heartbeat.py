@@ -27,7 +27,7 @@ class Heartbeat:
         with self._lock:
             self._runs.add(run.id)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._beat, name="holdfast-heart", daemon=True)
+                self._thread = threading.Thread(target=self._beat, name="holdfast-heartbeat", daemon=True)
                 self._thread.start()
 
     def _beat(self) -> None:

@@ -2,7 +2,7 @@
 
 The lock is a flock on a file of the owner's own; the kernel drops it when the process dies, however
 it dies. The owner's row is written only after the lock is held, so a row without a lock is a dead
-owner, never one that is just being born. Ids are fresh: a dead owner never comes back to life.
+owner, never one that is being opened. Ids are never used again.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class SupervisorLost(errors.HoldfastError):
 
 
 class NoThread(errors.HoldfastError):
-    """No thread could be started for the output of a command; its tree was killed as soon as it had begun."""
+    """No thread could be started for the output of a command. Its tree was killed, and is dead."""
 
 
 class Process:
@@ -117,10 +117,7 @@ class Process:
             pid = link.begin(message, argv[0], cwd)
             pump = _Pump(pid, link, stdin or b"", redactor or Redactor(), on_output, on_quiet)
             undo.callback(pump.give_up)
-            try:
-                pump.thread.start()
-            except RuntimeError as error:  # no thread is left, or the interpreter ends
-                raise NoThread(str(error)) from None
+            pump.begin()
             process = cls(pid, link, pump)
             if on_start is not None:
                 on_start(process)
@@ -281,6 +278,17 @@ class _Pump:
         self._started = time.monotonic()
         # A daemon: an interpreter that ends must not wait for a command, which then ends too.
         self.thread = threading.Thread(target=self._run, name=f"holdfast-process-{pid}", daemon=True)
+
+    def begin(self) -> None:
+        """Start the thread. If the system has none, kill the tree, wait here for its death, and raise
+        NoThread."""
+        try:
+            self.thread.start()
+        except RuntimeError as error:  # no thread is left, or the interpreter ends
+            refused = NoThread(str(error))
+            self._give_up(refused)
+            self._run()
+            raise refused from None
 
     def give_up(self) -> None:
         """Kill the tree; wait for its end if the thread has begun, as after an interrupt it may have."""

@@ -367,7 +367,7 @@ def _look_at_owner(engine: Engine, run_id: str, force: bool) -> None:
 
 
 def _make_sure_dead(engine: Engine, run_id: str, state: RunState | None, force: bool) -> str:
-    """The id of the dead owner whose run this is. A live one is never robbed, unless by force."""
+    """The id of the dead owner whose run this is. Raises `RunHeld` if it is alive, unless by force."""
     if state is None or not state.owner or state.ended or state.owner == engine.owner_id:
         return ""
     if not force and owners.is_alive(engine.home, state.owner):
