@@ -578,17 +578,16 @@ WHERE h.stream = ? ORDER BY c.trust, h.rank LIMIT 1;
 -- Of every stream in every copy, what may be its first event.
 SELECT f.copy, f.stream, f.type, f.time, f.payload, f.hash FROM found AS f WHERE f.version = 1;
 
--- name: salvaged_incarnations
-SELECT payload ->> '$.before' FROM found AS f JOIN copies AS c ON c.id = f.copy AND c.trust < 3
-WHERE f.stream = 1 AND f.type = 'StoreRepaired' AND json_valid(f.payload) AND payload ->> '$.before' <> '';
+-- name: salvaged_repairs
+SELECT f.payload FROM found AS f JOIN copies AS c ON c.id = f.copy AND c.trust < 3
+WHERE f.stream = 1 AND f.type = 'StoreRepaired';
 
 -- name: salvaged_archived
 SELECT h.name, h.version, h.hash FROM heads AS h JOIN copies AS c ON c.id = h.copy AND c.trust = 0
 WHERE h.kind = 'archived' AND h.rank = 0 ORDER BY h.name;
 
--- name: salvaged_archived_in
-SELECT DISTINCT payload ->> '$.stream' FROM found
-WHERE stream = 1 AND type = 'StreamArchived' AND json_valid(payload) AND payload ->> '$.file' = ?;
+-- name: salvaged_archivings
+SELECT payload FROM found WHERE stream = 1 AND type = 'StreamArchived' ORDER BY id;
 
 -- name: salvaged_blob
 SELECT 1 FROM blobs WHERE hash = ?;

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b, sha256
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import apsw
 import msgspec
@@ -25,7 +25,12 @@ repair (its events are used, but it does not decide where streams end), a copy f
 history may differ."""
 REACHED: Final = (0, 2)
 """The ranks of rows that SQLite reads, or would read if no frame before them were damaged."""
+_Record = TypeVar("_Record", bound=e.Event)
+
 _UNLIKELY = 1 << 40
+_LATEST = 1 << 62
+"""A damaged event, or one of a file that others wrote, may have any version and time: SQLite could not store
+some of them."""
 
 
 class Candidate(NamedTuple):
@@ -116,8 +121,8 @@ class Candidates:
 
     def earlier_incarnations(self) -> set[str]:
         """Those that the store had before a repair, by the records in its own stream."""
-        rows = self._db.execute(sql.query("salvaged_incarnations"))
-        return {before for (before,) in rows if isinstance(before, str)}
+        rows = self._db.execute(sql.query("salvaged_repairs"))
+        return {one.before for one in _decoded(rows, e.StoreRepaired) if one.before}
 
     def first_hash(self, copy: int) -> bytes:
         """The hash of the first event of a copy's log, if that is proven; else empty."""
@@ -173,17 +178,16 @@ class Candidates:
             self._db.execute(sql.query("put_blob"), (hash, data))
 
     def _add(self, copy: int, row: EventRow, place: JournalPlace = NO_PLACE) -> None:
+        if not (0 < row.version < _UNLIKELY and -_LATEST < row.at < _LATEST):
+            return
         digest = blake2b(repr((row.type, row.at, row.payload, row.hash)).encode(), digest_size=12).digest()
         self._db.execute(
             sql.query("salvage_found"),
             (copy, *row[:6], row.synced, row.position, row.rank, digest, *place),
         )
         if row.stream == 1 and row.type == "StreamCreated":
-            try:
-                created = msgspec.json.decode(row.payload, type=e.StreamCreated)
-            except msgspec.DecodeError:
-                return
-            self._name(copy, row.version + 1, created.stream)
+            for created in _decoded([(row.payload,)], e.StreamCreated):
+                self._name(copy, row.version + 1, created.stream)
 
     def _name(self, copy: int, stream: int, name: str) -> None:
         self._db.execute(sql.query("salvage_name"), (copy, stream, name))
@@ -299,8 +303,8 @@ class Candidates:
 
     def archived_in(self, file: str) -> list[str]:
         """The streams that a record of the store's own stream says are in this archive."""
-        rows = self._db.execute(sql.query("salvaged_archived_in"), (file,))
-        return [name for (name,) in rows]
+        rows = self._db.execute(sql.query("salvaged_archivings"))
+        return list(dict.fromkeys(one.stream for one in _decoded(rows, e.StreamArchived) if one.file == file))
 
     def has_blob(self, hash: str) -> bool:
         return self._db.execute(sql.query("salvaged_blob"), (hash,)).get is not None
@@ -312,6 +316,16 @@ class Candidates:
     def labels(self) -> dict[int, str]:
         labels: dict[int, str] = dict(self._db.execute(sql.query("salvaged_labels")))
         return labels
+
+
+def _decoded(payloads: Iterable[tuple[str]], of: type[_Record]) -> Iterator[_Record]:
+    """The payloads that can be decoded as an event of this type. SQLite would return texts that are no
+    Unicode from some of the others."""
+    for (payload,) in payloads:
+        try:
+            yield msgspec.json.decode(payload, type=of)
+        except msgspec.DecodeError:
+            continue
 
 
 def _begins(name: str, first: _First) -> bool:
