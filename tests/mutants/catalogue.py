@@ -41,6 +41,7 @@ DELIVERY = "tests/engine/test_delivery.py::"
 FILES = "tests/acceptance/test_files.py::"
 GIT = "tests/acceptance/test_git_rollback.py::"
 REPAIR = "tests/operations/test_repairing.py::"
+DAMAGED_ROWS = "tests/operations/test_repairing_damaged_rows.py::"
 BACKUP = "tests/acceptance/test_backup.py::"
 TRACKER = "tests/tracker/test_tracker.py::"
 IN_RUNS = "tests/engine/test_tasks_in_runs.py::"
@@ -295,6 +296,11 @@ MUTANTS = (
         "audit does not compare projections with the log",
         SQLITE + "test_verify_finds_what_was_changed",
         ("store/sqlite/audit.py", "        yield from _verify_projections(path)\n", ""),
+    ),
+    mutant(
+        "audit does not read tables that are not of the log",
+        DAMAGED_ROWS + "test_a_table_that_is_not_of_the_log",
+        ("store/sqlite/audit.py", "        _read_others(db)\n", ""),
     ),
     mutant(
         "a blob is written in another transaction than its event",

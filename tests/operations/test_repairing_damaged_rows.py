@@ -1,14 +1,17 @@
 """`repair_store` of a database in which single rows are damaged: nothing else is lost, moved or invented."""
 
 import json
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from holdfast import Holdfast, step, workflow
 from holdfast.store.sqlite.salvage.candidates import OWN, Candidates
 from holdfast.store.sqlite.salvage.rows import EventRow
+from holdfast.store.sqlite.store import SqliteStore
 
 HASH = b"\1" * 32
 
@@ -51,3 +54,64 @@ def test_names_that_are_no_unicode(candidates: Candidates) -> None:
     candidates.add_rows(copy, rows)
     assert candidates.earlier_incarnations() == {"0123456789abcdef"}
     assert candidates.archived_in("runs") == ["old"]
+
+
+@step
+def work(n: int) -> str:
+    return f"piece {n} " * 20
+
+
+@workflow
+def order(count: int) -> int:
+    for n in range(count):
+        work(n)
+    return count
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Where a store is to be. It has no mirror."""
+    return tmp_path / "home"
+
+
+def verified(home: Path) -> dict[str, str]:
+    """The status of each run of a store that must verify."""
+    with closing(SqliteStore(home)) as store:
+        assert list(store.verify()) == []
+        return {row.id: row.status for row in store.runs()}
+
+
+def replace(home: Path, old: bytes, new: bytes) -> None:
+    """Replace bytes of the database wherever they stand."""
+    data = (home / "holdfast.db").read_bytes()
+    assert old in data and len(old) == len(new)
+    (home / "holdfast.db").write_bytes(data.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "where"),
+    [
+        ("meta", "value", "key = 'incarnation'"),
+        ("meta", "value", "key = 'projections'"),
+        ("owners", "host", "TRUE"),
+    ],
+)
+def test_a_table_that_is_not_of_the_log(home: Path, table: str, column: str, where: str) -> None:
+    """A text that is no Unicode is found, and the repaired store opens: with the same events, and for those
+    who follow them it is the same store."""
+    with Holdfast(home, durability="process") as hf:
+        hf.with_id("first").run(order, 3)
+    with closing(SqliteStore(home)) as store:
+        cursor = store.tail()
+    with closing(sqlite3.connect(home / "holdfast.db")) as db:
+        db.execute(
+            "INSERT INTO owners (id, host, boot, pid, started_at) VALUES ('an owner', 'a host', '', 1, 1)"
+        )
+        db.execute(f"UPDATE {table} SET {column} = CAST(x'ff' || substr({column}, 2) AS TEXT) WHERE {where}")
+        db.commit()
+    report = Holdfast.repair_store(home)
+    assert (report.ok, report.lost, len(report.findings)) == (True, (), 1)
+    assert verified(home) == {"first": "completed"}
+    with closing(SqliteStore(home)) as store:
+        assert store.feed(cursor).entries == []
+    assert Holdfast.repair_store(home).findings == ()

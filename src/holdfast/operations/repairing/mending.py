@@ -174,11 +174,11 @@ def _remove_dead_locks(home: Path, named: Set[str]) -> None:
 
 def _remake(made: Salvaged, incarnation: str, kept: str, at: int, path: Path) -> None:
     """Write the new database. If its log differs from that of the store, it gets a new incarnation and
-    records the former one, so that backups of that incarnation still count as copies."""
-    meta = made.candidates.meta
-    own = next(iter(meta.values()), {})
+    records the former one, so that backups of that incarnation still count as copies. If the database is
+    lost, its log may have had other events than the copies."""
+    copy, own = next(iter(made.candidates.meta.items()))
     surveyed = survey(made)
-    same = is_as_before(made) and surveyed.keeps_positions
+    same = is_as_before(made) and surveyed.keeps_positions and made.candidates.has_events(copy)
     if not same:
         record_repair(made, incarnation, kept, at)
         surveyed = survey(made)
@@ -188,7 +188,7 @@ def _remake(made: Salvaged, incarnation: str, kept: str, at: int, path: Path) ->
         surveyed.heads,
         made.values,
         made.candidates.path,
-        incarnation=own.get("incarnation", "") if same else "",
+        incarnation=incarnation if same else "",
         token=own.get("token", ""),
     )
     fault = first_fault(path)

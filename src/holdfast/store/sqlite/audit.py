@@ -38,12 +38,20 @@ def verify(path: Path) -> Iterator[Fault]:
             yield from _verify_positions(db)
         yield from _verify_blobs(db)
         yield from _verify_projections(path)
+        _read_others(db)
     except MISREAD as error:
         yield Fault("", 0, f"the database file is damaged: {error}")
     except apsw.Error as error:
         raise translate(error, path) from None
     finally:
         db.close()
+
+
+def _read_others(db: apsw.Connection) -> None:
+    """Read the tables that are neither of the log nor made from it. Raises an error of `MISREAD` for a text
+    that is none: a store with one cannot be opened."""
+    for table in ("meta", "owners"):
+        db.execute(f"SELECT * FROM {table}").fetchall()
 
 
 def _verify_log(db: apsw.Connection) -> Iterator[Fault]:
