@@ -1465,6 +1465,20 @@ MUTANTS = (
         ("store/sqlite/queries.sql", " AND sum(agrees) > 0 AND", " AND"),
     ),
     mutant(
+        "repair gives a stream the events of another one whose number a damaged row has",
+        DAMAGED_ROWS + "test_the_row_of_a_stream_has_the_number_of_another",
+        ("store/sqlite/salvage/candidates.py", "        self._drop_disproven_names()\n", ""),
+    ),
+    mutant(
+        "repair believes the head in a row that has the name of another stream",
+        DAMAGED_ROWS + "test_the_row_of_a_stream_has_the_name_of_another",
+        (
+            "store/sqlite/salvage/candidates.py",
+            '        self._db.execute(sql.query("salvage_no_disproven_head"))\n',
+            "",
+        ),
+    ),
+    mutant(
         "repair believes a damaged position",
         REPAIR + "test_the_index_has_a_damaged_position",
         ("store/sqlite/salvage/candidates.py", "        self._correct_positions()\n", ""),

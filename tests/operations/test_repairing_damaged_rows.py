@@ -1,12 +1,15 @@
 """`repair_store` of a database in which single rows are damaged: nothing else is lost, moved or invented."""
 
 import json
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from tests.crash.repairs import record
 
 from holdfast import Holdfast, step, workflow
 from holdfast.store.sqlite.salvage.candidates import OWN, Candidates
@@ -115,3 +118,77 @@ def test_a_table_that_is_not_of_the_log(home: Path, table: str, column: str, whe
     with closing(SqliteStore(home)) as store:
         assert store.feed(cursor).entries == []
     assert Holdfast.repair_store(home).findings == ()
+
+
+def row_of(home: Path, name: str) -> bytes:
+    """The row of a stream, as SQLite stores it behind the number of the stream."""
+    with closing(sqlite3.connect(home / "holdfast.db")) as db:
+        query = "SELECT name, kind, version, hash, epoch, time, number FROM streams WHERE name = ?"
+        return record(None, *db.execute(query, (name,)).fetchone())
+
+
+def streams(home: Path) -> dict[str, tuple[int, str, int]]:
+    """Stream → its id, kind and version."""
+    with closing(sqlite3.connect(home / "holdfast.db")) as db:
+        rows = db.execute("SELECT name, id, kind, version FROM streams")
+        return {name: tuple(row) for name, *row in rows}
+
+
+def flip(home: Path, at: int, bit: int) -> None:
+    data = bytearray((home / "holdfast.db").read_bytes())
+    data[at] ^= 1 << bit
+    (home / "holdfast.db").write_bytes(data)
+
+
+@step(effect="once")
+def pay(amount: int) -> int:
+    return amount
+
+
+@workflow
+def paid(count: int) -> int:
+    for n in range(count):
+        work(n)
+    return sum(pay(n) for n in range(3))
+
+
+@workflow
+def cut_off() -> int:
+    work(1)
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("only_live", [True, False])
+def test_the_row_of_a_stream_has_the_number_of_another(home: Path, only_live: bool) -> None:
+    """Events of the other stream do not count as its lost end, nor their `once` steps as its own. SQLite may
+    have left a copy of the row in another page."""
+    with Holdfast(home, durability="process") as hf:
+        hf.with_id("long").run(paid, 20)
+        with pytest.raises(KeyboardInterrupt):
+            hf.with_id("short").run(cut_off)
+    before, row = streams(home), row_of(home, "short")
+    places = [one.start() for one in re.finditer(re.escape(row), (home / "holdfast.db").read_bytes())]
+    for at in places[-1:] if only_live else places:
+        flip(home, at - 1, 0)
+    assert before["long"][0] == before["short"][0] ^ 1
+    report = Holdfast.repair_store(home)
+    assert (report.ok, report.lost, report.attention) == (True, (), {})
+    assert report.findings
+    assert streams(home) == before
+    assert verified(home) == {"long": "completed", "short": "running"}
+
+
+@pytest.mark.parametrize("is_archived", [True, False])
+def test_the_row_of_a_stream_has_the_name_of_another(home: Path, is_archived: bool) -> None:
+    """It says nothing of the other stream, which is shorter."""
+    with Holdfast(home, durability="process") as hf:
+        hf.with_id("run-1").run(order, 20)
+        if is_archived:
+            hf.archive(timedelta(0))
+        hf.with_id("run-3").run(order, 2)
+    before, row = streams(home), row_of(home, "run-1")
+    replace(home, row, row.replace(b"run-1", b"run-3"))
+    report = Holdfast.repair_store(home)
+    assert (report.ok, report.lost) == (True, ())
+    assert streams(home) == before
+    assert verified(home)["run-3"] == "completed"

@@ -476,6 +476,27 @@ SELECT e.copy, e.stream, e.name FROM entries AS e WHERE e.copy = ?1 AND e.page =
     AND NOT EXISTS (SELECT 1 FROM names AS n WHERE n.name = e.name AND n.copy = e.copy AND n.stream > 0)
     AND NOT EXISTS (SELECT 1 FROM names AS n WHERE n.stream = e.stream AND n.copy = e.copy);
 
+-- name: salvaged_contested_names
+-- What may be the first event of a stream, with its name in that copy, if the stream has another name there, or
+-- the name another stream.
+SELECT f.copy, f.stream, f.type, f.time, f.payload, f.hash, n.name
+FROM names AS n JOIN found AS f ON f.copy = n.copy AND f.stream = n.stream AND f.version = 1
+WHERE EXISTS (SELECT 1 FROM names AS o WHERE o.copy = n.copy AND o.stream = n.stream AND o.name <> n.name)
+   OR EXISTS (SELECT 1 FROM names AS o WHERE o.copy = n.copy AND o.name = n.name AND o.stream <> n.stream);
+
+-- name: salvage_only_name
+-- In a copy, this stream has this name, and no other stream has it.
+DELETE FROM names WHERE copy = ?1 AND (stream = ?2 OR name = ?3) AND (stream, name) <> (?2, ?3);
+
+-- name: salvage_no_disproven_head
+DELETE FROM heads
+WHERE NOT EXISTS (SELECT 1 FROM names AS n WHERE (n.name, n.copy, n.stream) = (heads.name, heads.copy, heads.stream))
+  AND NOT EXISTS (
+    SELECT 1 FROM names AS n JOIN found AS f ON f.copy = n.copy AND f.stream = n.stream
+        AND f.version = heads.version AND f.hash = heads.hash
+    WHERE n.name = heads.name
+);
+
 -- name: salvage_head
 INSERT OR IGNORE INTO heads (copy, stream, name, kind, version, hash, rank) VALUES (?, ?, ?, ?, ?, ?, ?);
 

@@ -205,6 +205,19 @@ class Candidates:
                 self._name(first.copy, first.stream, name)
         for page in self._db.execute(sql.query("salvaged_pages_of_names")).fetchall():
             self._db.execute(sql.query("salvage_names_of_page"), page)
+        self._drop_disproven_names()
+
+    def _drop_disproven_names(self) -> None:
+        """Where a stream has several names in a copy, or a name several streams, a row or a record is
+        damaged. The hash of a first event proves one name of its stream; the others are dropped. A head with
+        a name that was dropped stays if an event of that name has its hash: then its number is damaged."""
+        contested: list[Any] = self._db.execute(sql.query("salvaged_contested_names")).fetchall()
+        proven = [(first[0], first[1], name) for *first, name in contested if _begins(name, _First(*first))]
+        for one in proven:
+            self._db.execute(sql.query("salvage_only_name"), one)
+        for one in proven:
+            self._name(*one)
+        self._db.execute(sql.query("salvage_no_disproven_head"))
 
     def _correct_positions(self) -> None:
         """Where the table and the index of the events have different positions, one of them is damaged. A
