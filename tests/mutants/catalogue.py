@@ -1479,6 +1479,20 @@ MUTANTS = (
         ),
     ),
     mutant(
+        "repair makes up streams until it has the number in a damaged row",
+        DAMAGED_ROWS + "test_a_number_that_no_store_has",
+        (
+            "operations/repairing/store_records.py",
+            "    return candidates.number_of(one.ids[0]) or candidates.number(one.name)\n",
+            "    return candidates.number(one.name)\n",
+        ),
+        (
+            "operations/repairing/store_records.py",
+            " for name, number in numbers.items() if name not in recorded and number <= most)",
+            " for number in numbers.values())",
+        ),
+    ),
+    mutant(
         "repair believes a damaged position",
         REPAIR + "test_the_index_has_a_damaged_position",
         ("store/sqlite/salvage/candidates.py", "        self._correct_positions()\n", ""),

@@ -16,6 +16,7 @@ from holdfast.store.sqlite.salvage.candidates import OWN, Candidates
 from holdfast.store.sqlite.salvage.rows import EventRow
 from holdfast.store.sqlite.store import SqliteStore
 
+PAGE = 2048
 HASH = b"\1" * 32
 
 
@@ -192,3 +193,26 @@ def test_the_row_of_a_stream_has_the_name_of_another(home: Path, is_archived: bo
     assert (report.ok, report.lost) == (True, ())
     assert streams(home) == before
     assert verified(home)["run-3"] == "completed"
+
+
+def test_a_number_that_no_store_has(home: Path) -> None:
+    """The row of a run, which is all that is left of the database, has a number far behind the end of the
+    log: the run has the number that its events have in the backup, and no other stream is made up."""
+    with Holdfast(home, durability="process") as hf:
+        for n in range(140):
+            hf.tasks.create(f"task {n}")
+        hf.with_id("last").run(order, 3)
+        hf.backup()
+    before, row = streams(home), row_of(home, "last")
+    data = bytearray((home / "holdfast.db").read_bytes())
+    places = [one.start() for one in re.finditer(re.escape(row), bytes(data))]
+    for at in places:
+        data[at - 2] ^= 0x40  # of a number of two bytes: 142 becomes 8334
+    kept = {at // PAGE for at in places}
+    for page in set(range(1, len(data) // PAGE)) - kept:
+        data[page * PAGE : (page + 1) * PAGE] = bytes(PAGE)
+    (home / "holdfast.db").write_bytes(data)
+    report = Holdfast.repair_store(home)
+    assert (report.ok, report.lost) == (True, ())
+    assert streams(home) | {"@store": before["@store"]} == before
+    assert verified(home) == {"last": "completed"}

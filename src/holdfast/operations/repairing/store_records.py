@@ -15,14 +15,14 @@ number.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from itertools import accumulate, groupby
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from holdfast.kernel import events as e
-from holdfast.operations.repairing.chains import follow
+from holdfast.operations.repairing.chains import Chain, follow
 from holdfast.operations.repairing.salvaged import Cut, Extra, Salvaged, fields_of
 from holdfast.store.port import STORE_STREAM
 from holdfast.store.sqlite.salvage.candidates import (
@@ -60,10 +60,10 @@ def restore_records(made: Salvaged) -> None:
     """Fill in the records of `made`, and the numbers, kinds, archivings and deletions that they record."""
     candidates = made.candidates
     made_again = candidates.add_copy(_MADE_AGAIN, SAME)
-    for name, one in made.chains.items():
-        number = candidates.number(name)
+    numbers = {name: _number(candidates, one) for name, one in made.chains.items()}
+    for name, number in numbers.items():
         if number > 1:
-            first = candidates.event(one.ids[0])
+            first = candidates.event(made.chains[name].ids[0])
             payload = e.encode(e.StreamCreated(name, _kind(candidates, name, first[0])))
             candidates.add_event(
                 made_again, STORE_STREAM, number - 1, "StreamCreated", first[1], payload, b"", rank=9
@@ -71,12 +71,12 @@ def restore_records(made: Salvaged) -> None:
     own = follow(candidates, STORE_STREAM)
     made.chains[STORE_STREAM] = own
     made.records = list(own.ids)
-    believable = min(
-        own.known, 2 * (own.version + len(candidates.names()))
-    )  # a damaged head may have any version
-    last = max(believable, *(candidates.number(name) - 1 for name in made.chains), 0)
+    recorded = _created(made, own.ids)
+    most = _most(candidates, own.version)
+    behind = (number - 1 for name, number in numbers.items() if name not in recorded and number <= most)
+    last = max(min(own.known, most), *behind, 0)
     if last > own.version:
-        made.records += _chained_anew(made, last, made_again)
+        made.records += _chained_anew(made, last, made_again, recorded)
         made.chained_anew = last - own.version
     for version, record in enumerate(made.records, 1):
         type, fields = _record(made, record)
@@ -90,6 +90,18 @@ def restore_records(made: Salvaged) -> None:
             made.numbers[event.stream] = version + 1
         elif isinstance(event, e.StreamArchived):
             made.archived[event.stream] = event
+
+
+def _number(candidates: Candidates, one: Chain) -> int:
+    """The number of a stream, by its first event, whose hash proves the name; by a row or an index if only a
+    file without numbers has the event."""
+    return candidates.number_of(one.ids[0]) or candidates.number(one.name)
+
+
+def _most(candidates: Candidates, proven: int) -> int:
+    """How many records the store can have had. A damaged head may have any version, and a damaged row any
+    number; each record of more than there were would be reported as lost."""
+    return 2 * (proven + len(candidates.names()))
 
 
 def is_nameless(made: Salvaged, name: str) -> bool:
@@ -121,14 +133,15 @@ def unrecorded(made: Salvaged, recorded: Container[object]) -> list[tuple[int, C
     return ordered
 
 
-def _chained_anew(made: Salvaged, last: int, made_again: int) -> Iterator[Extra]:
-    """The records after the proven ones, up to version `last`."""
+def _created(made: Salvaged, records: Iterable[int]) -> set[Any]:
+    """The streams whose creation these records show."""
+    read = (_record(made, one) for one in records)
+    return {fields.get("stream") for type, fields in read if type == "StreamCreated"}
+
+
+def _chained_anew(made: Salvaged, last: int, made_again: int, recorded: set[Any]) -> Iterator[Extra]:
+    """The records after the proven ones, which create the streams `recorded`, up to version `last`."""
     proven = made.chains[STORE_STREAM].ids
-    recorded = {
-        fields.get("stream")
-        for type, fields in (_record(made, one) for one in proven)
-        if type == "StreamCreated"
-    }
     known = _known_records(made, last, made_again, recorded)
     next_at, at = {last + 1: _NO_END}, _NO_END
     for version in range(last, len(proven), -1):

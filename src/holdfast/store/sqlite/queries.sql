@@ -581,6 +581,9 @@ WHERE n.name = ?1 AND p.version > ?2 ORDER BY p.version;
 SELECT n.stream FROM names AS n JOIN copies AS c ON c.id = n.copy
 WHERE n.name = ? AND n.stream > 0 ORDER BY c.trust, c.id, n.stream;
 
+-- name: salvaged_number_of
+SELECT stream FROM found WHERE id = ?;
+
 -- name: salvaged_trust
 -- How much the copy is trusted that is trusted most of those which have the stream.
 SELECT min(c.trust) FROM names AS n JOIN copies AS c ON c.id = n.copy WHERE n.name = ?;

@@ -297,6 +297,10 @@ class Candidates:
             return int(number)
         return 0
 
+    def number_of(self, id: int) -> int:
+        """The number of the stream of a candidate; 0 if it is of a copy that does not number streams."""
+        return max(int(self._db.execute(sql.query("salvaged_number_of"), (id,)).get), 0)
+
     def is_only_earlier(self, name: str) -> bool:
         """Whether only copies of an earlier life of the store have the stream."""
         return bool(self._db.execute(sql.query("salvaged_trust"), (name,)).get == EARLIER)
