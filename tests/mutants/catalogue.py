@@ -1493,6 +1493,15 @@ MUTANTS = (
         ),
     ),
     mutant(
+        "repair drops records of a store that has many for each stream",
+        DAMAGED_ROWS + "test_many_records_of_few_streams",
+        (
+            "operations/repairing/store_records.py",
+            " + len(shown), candidates.last_position())\n",
+            ", 0)\n",
+        ),
+    ),
+    mutant(
         "repair believes a damaged position",
         REPAIR + "test_the_index_has_a_damaged_position",
         ("store/sqlite/salvage/candidates.py", "        self._correct_positions()\n", ""),

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -216,3 +217,36 @@ def test_a_number_that_no_store_has(home: Path) -> None:
     assert (report.ok, report.lost) == (True, ())
     assert streams(home) | {"@store": before["@store"]} == before
     assert verified(home) == {"last": "completed"}
+
+
+@pytest.mark.parametrize("has_others", [True, False])
+def test_many_records_of_few_streams(home: Path, has_others: bool) -> None:
+    """A record is lost, or most of them, in a store whose runs were deleted and undone many times. The runs
+    at the end that were archived, of which only rows are left, keep their names and numbers."""
+    runs = [f"run-{n}" for n in range(10)]
+    with Holdfast(home, durability="process") as hf:
+        for run in runs:
+            hf.with_id(run).run(order, 1)
+        for _ in range(5):
+            hf.undo(hf.delete(*runs).operation)
+        for n in range(3):
+            hf.with_id(f"late-{n}").run(order, 1)
+        hf.archive(timedelta(0))
+    shutil.rmtree(home / "archive")
+    before = streams(home)
+    with closing(sqlite3.connect(home / "holdfast.db")) as db:
+        db.execute("PRAGMA secure_delete = ON")
+        behind = "version = 14" if has_others else "version >= 14"
+        db.execute(f"DELETE FROM events WHERE stream = 1 AND {behind}")
+        db.commit()
+        db.execute("VACUUM")
+    report = Holdfast.repair_store(home)
+    after = streams(home)
+    assert {one.stream for one in report.lost} == {"@store"}
+    assert {name: row for name, row in after.items() if name in before and name != "@store"} == {
+        name: row for name, row in before.items() if name != "@store"
+    }
+    with Holdfast(home, durability="process") as hf:
+        hf.with_id("new").run(order, 1)
+    assert streams(home)["new"][0] > max(id for id, _, _ in before.values())
+    verified(home)

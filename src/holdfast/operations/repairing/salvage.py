@@ -65,6 +65,7 @@ def _complete_streams(made: Salvaged, kept: str, at: int) -> None:
     candidates = made.candidates
     for name, version, hash in candidates.archived():
         if name not in made.archived and name in made.numbers:
+            made.deleted.pop(name, None)
             made.archived[name] = record = e.StreamArchived(name, version, hash.hex())
             made.add(STORE_STREAM, record, at)
     for name, (version, digest) in [*made.deleted.items()]:

@@ -100,8 +100,11 @@ def _number(candidates: Candidates, one: Chain) -> int:
 
 def _most(candidates: Candidates, proven: int) -> int:
     """How many records the store can have had. A damaged head may have any version, and a damaged row any
-    number; each record of more than there were would be reported as lost."""
-    return 2 * (proven + len(candidates.names()))
+    number; each record of more than there were would be reported as lost. Every stream has one or more, an
+    event or an index may show others behind the proven ones, and all have a position in the log."""
+    shown = set(candidates.places(STORE_STREAM, proven))
+    shown.update(one.version for one in candidates.of(STORE_STREAM, proven) if one.trust <= SAME)
+    return max(2 * (proven + len(candidates.names())) + len(shown), candidates.last_position())
 
 
 def is_nameless(made: Salvaged, name: str) -> bool:

@@ -527,6 +527,10 @@ SELECT coalesce(max(f.position), 0) FROM found AS f JOIN places AS p ON p.copy =
     AND p.version = f.version AND p.position = f.position
 WHERE f.copy = ?;
 
+-- name: salvaged_last_position
+SELECT coalesce(max(f.position), 0) FROM found AS f JOIN copies AS c ON c.id = f.copy AND c.trust < 2
+JOIN places AS p ON p.copy = f.copy AND p.stream = f.stream AND p.version = f.version AND p.position = f.position;
+
 -- name: salvaged_other_at
 -- Whether the copy of an event has another event at this position.
 SELECT 1 FROM found AS f JOIN found AS other ON other.copy = f.copy AND other.position = ?2

@@ -280,6 +280,12 @@ class Candidates:
         found: int | None = self._db.execute(sql.query("salvaged_position"), (name, version, hash)).get
         return found or 0
 
+    def last_position(self) -> int:
+        """The last position on which the table and the index of a copy of this log agree; 0 if none has
+        both."""
+        last: int = self._db.execute(sql.query("salvaged_last_position")).get
+        return last
+
     def has_hash(self, name: str, version: int, hash: bytes) -> bool:
         """Whether some copy has an event of that hash."""
         return self._db.execute(sql.query("salvaged_hash"), (name, version, hash)).get is not None
