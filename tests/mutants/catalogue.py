@@ -1507,6 +1507,24 @@ MUTANTS = (
         ("store/sqlite/salvage/candidates.py", "        self._correct_positions()\n", ""),
     ),
     mutant(
+        "repair believes a position that is not in the order of the stream",
+        DAMAGED_ROWS + "test_a_position_that_no_copy_has",
+        (
+            "operations/repairing/salvaged_log.py",
+            "        found.misplaced.update((number, version) for version in _misplaced(made, name))\n",
+            "",
+        ),
+    ),
+    mutant(
+        "repair believes a position behind younger events",
+        DAMAGED_ROWS + "test_a_position_that_no_event_has",
+        (
+            "store/sqlite/salvage/candidates.py",
+            "(self._disorder(id, one) + (one > ends[copy]), n, one)",
+            "(one > ends[copy], n, one)",
+        ),
+    ),
+    mutant(
         "repair names a lost run after one that a restore took away",
         REPAIR + "test_what_a_restore_took_away_stays_away",
         ("operations/repairing/store_records.py", "if one.trust < EARLIER and _is_record", "if _is_record"),

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.crash.repairs import record
+from tests.operations.test_repairing import order_of_events, verified
 
 from holdfast import Holdfast, step, workflow
 from holdfast.store.sqlite.salvage.candidates import OWN, Candidates
@@ -77,13 +78,6 @@ def order(count: int) -> int:
 def home(tmp_path: Path) -> Path:
     """Where a store is to be. It has no mirror."""
     return tmp_path / "home"
-
-
-def verified(home: Path) -> dict[str, str]:
-    """The status of each run of a store that must verify."""
-    with closing(SqliteStore(home)) as store:
-        assert list(store.verify()) == []
-        return {row.id: row.status for row in store.runs()}
 
 
 def replace(home: Path, old: bytes, new: bytes) -> None:
@@ -249,4 +243,90 @@ def test_many_records_of_few_streams(home: Path, has_others: bool) -> None:
     with Holdfast(home, durability="process") as hf:
         hf.with_id("new").run(order, 1)
     assert streams(home)["new"][0] > max(id for id, _, _ in before.values())
+    verified(home)
+
+
+def misplace(home: Path, run: str, version: int, wrong: int) -> None:
+    """Change the position of an event, in the table only."""
+    with closing(sqlite3.connect(home / "holdfast.db")) as db:
+        position, *row = db.execute(
+            "SELECT position, stream, version, type, time, payload, hash, synced FROM events "
+            "WHERE version = ? AND stream = (SELECT id FROM streams WHERE name = ?)",
+            (version, run),
+        ).fetchone()
+    whole = record(None, *row)
+    assert position < 128
+    replace(home, bytes([position]) + whole, bytes([wrong]) + whole)
+
+
+def write_three(home: Path, *, has_gap: bool) -> None:
+    """Three runs; the log has 27 positions if the first is archived, else 26."""
+    with Holdfast(home, durability="process") as hf:
+        hf.with_id("gone").run(order, 6)
+        if has_gap:
+            hf.archive(timedelta(0))
+        hf.with_id("live").run(order, 4)
+        hf.with_id("other").run(order, 4)
+
+
+@pytest.mark.parametrize(
+    ("has_gap", "run", "version", "wrong"),
+    [
+        (True, "live", 1, 5),
+        (True, "live", 3, 2),
+        (True, "live", 3, 4),
+        (True, "other", 3, 4),
+        (True, "other", 7, 5),
+        (True, "@store", 3, 6),
+        (True, "live", 3, 28),
+        (True, "live", 7, 28),
+        (False, "live", 3, 27),
+        (False, "live", 7, 27),
+        (False, "@store", 3, 27),
+        (False, "other", 7, 27),
+    ],
+)
+def test_a_position_that_no_event_has(home: Path, has_gap: bool, run: str, version: int, wrong: int) -> None:
+    """It is in the gap that an archived run left, or behind the end of the log. The index has the right one:
+    the order of the log stays, and its incarnation."""
+    write_three(home, has_gap=has_gap)
+    whole = order_of_events(home)
+    with closing(SqliteStore(home)) as store:
+        cursor = store.tail()
+    misplace(home, run, version, wrong)
+    report = Holdfast.repair_store(home)
+    assert (report.ok, report.lost, bool(report.findings)) == (True, (), True)
+    assert order_of_events(home) == whole
+    with closing(SqliteStore(home)) as store:
+        assert store.feed(cursor).entries == []
+    verified(home)
+
+
+@pytest.mark.parametrize(
+    ("run", "version", "wrong"),
+    [
+        ("live", 3, 5),
+        ("live", 7, 5),
+        ("@store", 4, 5),
+        ("live", 1, 100),
+        ("live", 3, 100),
+        ("live", 7, 100),
+        ("@store", 4, 100),
+    ],
+)
+def test_a_position_that_no_copy_has(home: Path, run: str, version: int, wrong: int) -> None:
+    """The table and the index have the same wrong one: no other event moves."""
+    write_three(home, has_gap=True)
+    whole = [one for one in order_of_events(home) if one != (run, version)]
+    with closing(sqlite3.connect(home / "holdfast.db")) as db:
+        db.execute("PRAGMA secure_delete = ON")
+        db.execute(
+            "UPDATE events SET position = ? WHERE version = ? "
+            "AND stream = (SELECT id FROM streams WHERE name = ?)",
+            (wrong, version, run),
+        )
+        db.commit()
+    report = Holdfast.repair_store(home)
+    assert (report.ok, report.lost, bool(report.findings)) == (True, (), True)
+    assert [one for one in order_of_events(home) if one in whole] == whole
     verified(home)

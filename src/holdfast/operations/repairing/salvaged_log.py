@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Final, NamedTuple
 
 from holdfast.kernel import events as e
@@ -46,6 +46,9 @@ class Survey(NamedTuple):
     known: list[tuple[int, Order]]
     gone: int
     """How many events were archived: their positions stay empty."""
+    misplaced: set[tuple[int, int]]
+    """The events (number of the stream, version) whose position is not in the order of their stream: they
+    count as events without a known position."""
 
     @property
     def keeps_positions(self) -> bool:
@@ -53,6 +56,7 @@ class Survey(NamedTuple):
         places = self.positions
         return (
             bool(places)
+            and not self.misplaced
             and min(places) > 0
             and len(set(places)) == len(places)
             and max(places) == len(places) + self.gone
@@ -61,7 +65,7 @@ class Survey(NamedTuple):
 
 def survey(made: Salvaged) -> Survey:
     """Read the new log once."""
-    found = Survey([], [], [], sum(one.version for one in made.archived.values()))
+    found = Survey([], [], [], sum(one.version for one in made.archived.values()), set())
     for name, number in {STORE_STREAM: 1, **made.numbers}.items():
         record = made.archived.get(name)
         if record is not None:
@@ -70,7 +74,8 @@ def survey(made: Salvaged) -> Survey:
             found.heads.append(StreamRow(number, name, "archived", record.version, hash, 0, 0))
             continue
         head = StreamRow(number, name, made.kinds.get(name, "store"), 0, GENESIS, 0, 0)
-        for row, place in _rows(made, name, number):
+        found.misplaced.update((number, version) for version in _misplaced(made, name))
+        for row, place in _rows(made, name, number, found.misplaced):
             epoch = head.epoch
             if row.type in _FENCING:
                 epoch = getattr(e.decode(row.type, row.payload), "epoch", 0) or epoch
@@ -92,19 +97,49 @@ def _order(row: LogRow, place: JournalPlace) -> Order:
     return Order(row.position) if row.position else Order(place.behind, place.line)
 
 
-def _rows(made: Salvaged, name: str, number: int) -> Iterator[tuple[LogRow, JournalPlace]]:
+def _misplaced(made: Salvaged, name: str) -> Iterator[int]:
+    """The versions of a stream whose position is not in order: all but the longest series of events whose
+    positions grow."""
+    known = [
+        (version, position)
+        for version, record in enumerate(_records(made, name), 1)
+        if (position := record.position if isinstance(record, Extra) else made.candidates.event(record)[5])
+    ]
+    ends: list[int] = []  # length of a series - 1 → the lowest position that ends one so long
+    lengths = []
+    for _, position in known:
+        length = bisect_left(ends, position)
+        ends[length : length + 1] = [position]
+        lengths.append(length)
+    left = len(ends) - 1
+    for (version, _), length in zip(reversed(known), reversed(lengths), strict=True):
+        if length == left:
+            left -= 1
+        else:
+            yield version
+
+
+def _records(made: Salvaged, name: str) -> list[int | Extra]:
+    """The events of a stream in their order: candidates, and those that the repair writes."""
+    one = made.chains.get(name) or Chain(name)
+    return [*(made.records if name == STORE_STREAM else one.ids), *made.added.get(name, ())]
+
+
+def _rows(
+    made: Salvaged, name: str, number: int, misplaced: Container[tuple[int, int]] = ()
+) -> Iterator[tuple[LogRow, JournalPlace]]:
     """The events of a stream with the positions that they had, 0 where that is not known; and their places
     in the journal."""
-    one = made.chains.get(name) or Chain(name)
-    events: list[int | Extra] = [*(made.records if name == STORE_STREAM else one.ids)]
     hash, encoded = GENESIS, name.encode()
-    for version, record in enumerate([*events, *made.added.get(name, ())], 1):
+    for version, record in enumerate(_records(made, name), 1):
         if isinstance(record, Extra):
             type, at, payload, position, place = record
             synced = 1
         else:
             type, at, payload, _, synced, position, _ = made.candidates.event(record)
             place = NO_PLACE if position else made.candidates.journal_place(record)
+        if (number, version) in misplaced:
+            position = 0
         hash = chain(hash, encoded, version, type, at, payload)
         yield LogRow(position, number, version, type, at, payload, hash, synced), place
 
@@ -114,7 +149,7 @@ def log_rows(made: Salvaged, surveyed: Survey) -> Iterator[LogRow]:
     assigned anew. An event without a known place follows the last older event, and the event before it in its
     stream."""
     streams = [
-        _ordered(_rows(made, name, number), surveyed.known)
+        _ordered(_rows(made, name, number, surveyed.misplaced), surveyed.known)
         for name, number in {STORE_STREAM: 1, **made.numbers}.items()
         if name not in made.archived
     ]

@@ -531,10 +531,29 @@ WHERE f.copy = ?;
 SELECT coalesce(max(f.position), 0) FROM found AS f JOIN copies AS c ON c.id = f.copy AND c.trust < 2
 JOIN places AS p ON p.copy = f.copy AND p.stream = f.stream AND p.version = f.version AND p.position = f.position;
 
--- name: salvaged_other_at
--- Whether the copy of an event has another event at this position.
+-- name: salvage_position
+UPDATE found SET position = ? WHERE id = ?;
+
+-- name: salvaged_obstacle
+-- An event because of which this one cannot be at a position: it is there itself, or it is the event before this
+-- one in its stream and behind the position, or the one after it and before the position.
 SELECT 1 FROM found AS f JOIN found AS other ON other.copy = f.copy AND other.position = ?2
-WHERE f.id = ?1 AND (other.stream, other.version) <> (f.stream, f.version) LIMIT 1;
+WHERE f.id = ?1 AND (other.stream, other.version) <> (f.stream, f.version)
+UNION ALL
+SELECT 1 FROM found AS f JOIN found AS other ON other.copy = f.copy AND other.stream = f.stream
+    AND other.version IN (f.version - 1, f.version + 1) AND other.position > 0
+WHERE f.id = ?1 AND (other.version < f.version) <> (other.position < ?2)
+LIMIT 1;
+
+-- name: salvaged_disorder
+SELECT coalesce((
+    SELECT other.time FROM found AS other WHERE other.copy = f.copy AND other.position BETWEEN 1 AND ?2 - 1
+    ORDER BY other.position DESC LIMIT 1
+) > f.time, 0) + coalesce((
+    SELECT other.time FROM found AS other WHERE other.copy = f.copy AND other.position > ?2
+    ORDER BY other.position LIMIT 1
+) < f.time, 0)
+FROM found AS f WHERE f.id = ?1;
 
 -- name: salvage_names_alike
 -- To streams that have no name in their copy, the names that other copies have for their numbers.

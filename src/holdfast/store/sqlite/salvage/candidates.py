@@ -221,18 +221,28 @@ class Candidates:
 
     def _correct_positions(self) -> None:
         """Where the table and the index of the events have different positions, one of them is damaged. A
-        position is wrong if another event has it, or if it is after the end of the log."""
+        position is wrong if another event has it, or if it is not between those of the events before and
+        after it in the stream. It is unlikely if it is after the end of the log, and if the event before it
+        in the log is younger, or the one after it older."""
         ends: dict[int, int] = {}
         misplaced: list[Any] = self._db.execute(sql.query("salvaged_misplaced")).fetchall()
+        self._db.executemany(sql.query("salvage_position"), [(0, id) for id, *_ in misplaced])
         for id, copy, stored, indexed in misplaced:
             if copy not in ends:
                 end: int = self._db.execute(sql.query("salvaged_end"), (copy,)).get
                 ends[copy] = end + len(misplaced)
-            possible = (one for one in (stored, indexed) if 0 < one <= ends[copy] and self._is_free(id, one))
-            self._db.execute("UPDATE found SET position = ? WHERE id = ?", (next(possible, 0), id))
+            possible = [
+                (self._disorder(id, one) + (one > ends[copy]), n, one)
+                for n, one in enumerate((stored, indexed))
+                if one > 0 and self._db.execute(sql.query("salvaged_obstacle"), (id, one)).get is None
+            ]
+            if possible:
+                self._db.execute(sql.query("salvage_position"), (min(possible)[-1], id))
 
-    def _is_free(self, id: int, position: int) -> bool:
-        return self._db.execute(sql.query("salvaged_other_at"), (id, position)).get is None
+    def _disorder(self, id: int, position: int) -> int:
+        """How many of the two events around a position are not there by their time."""
+        count: int = self._db.execute(sql.query("salvaged_disorder"), (id, position)).get
+        return count
 
     def name_orphans(self) -> None:
         """Find the names of streams whose rows are lost: other copies may have the same numbers, and the hash
