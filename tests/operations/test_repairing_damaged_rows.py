@@ -330,3 +330,36 @@ def test_a_position_that_no_copy_has(home: Path, run: str, version: int, wrong: 
     assert (report.ok, report.lost, bool(report.findings)) == (True, (), True)
     assert [one for one in order_of_events(home) if one in whole] == whole
     verified(home)
+
+
+def lose(home: Path, version: int) -> None:
+    """Remove a record of the store's own stream."""
+    with closing(sqlite3.connect(home / "holdfast.db")) as db:
+        db.execute("PRAGMA secure_delete = ON")
+        db.execute("DELETE FROM events WHERE stream = 1 AND version = ?", (version,))
+        db.commit()
+        db.execute("VACUUM")
+
+
+def test_a_damaged_record_does_not_take_the_name_of_a_later_one(home: Path) -> None:
+    """Of two records that create the same stream, the one that its first event proves counts, although the
+    damaged one comes first."""
+    with Holdfast(home, durability="process") as hf:
+        hf.with_id("zero").run(order, 2)
+        hf.with_id("run-1").run(order, 2)
+        hf.with_id("run-3").run(order, 2)
+    before = streams(home)
+    with closing(sqlite3.connect(home / "holdfast.db")) as db:
+        db.execute("PRAGMA secure_delete = ON")
+        db.execute("DELETE FROM streams WHERE name = 'run-1'")
+        db.execute("DELETE FROM events WHERE stream = 3")
+        db.execute("DELETE FROM events WHERE stream = 1 AND version = 1")
+        db.commit()
+        db.execute("VACUUM")
+    replace(home, b'{"stream":"run-1"', b'{"stream":"run-3"')
+    report = Holdfast.repair_store(home)
+    assert "run-3" not in {one.stream for one in report.lost}
+    assert {name: streams(home)[name] for name in ("zero", "run-3")} == {
+        name: before[name] for name in ("zero", "run-3")
+    }
+    assert verified(home) == {"zero": "completed", "run-3": "completed"}

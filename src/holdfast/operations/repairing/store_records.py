@@ -181,6 +181,7 @@ def _known_records(made: Salvaged, last: int, made_again: int, recorded: set[Any
     """Version → record, for the known records after the proven ones; the time is 0 if it is not known. Adds
     the streams that they create to `recorded`."""
     candidates, known = made.candidates, dict[int, Extra]()
+    unproven = list[Candidate]()
     behind = made.chains[STORE_STREAM].version
     before = list[bytes]()
     for version, group in groupby(candidates.of(STORE_STREAM, behind), key=lambda one: one.version):
@@ -191,12 +192,19 @@ def _known_records(made: Salvaged, last: int, made_again: int, recorded: set[Any
         likely = sorted((_likelihood(one, before, made_again), n, one) for n, one in enumerate(here))
         before = [one.hash for one in here if one.hash]
         for likelihood, _, one in likely:
-            created = [fields_of(one.payload).get("stream")] if one.type == "StreamCreated" else []
-            named = candidates.head_name(version + 1) if likelihood == _UNPROVEN else ""
-            if recorded.isdisjoint(created) and (not named or created == [named]):
+            created = _creates(one)
+            if likelihood == _UNPROVEN:
+                unproven.append(one)
+            elif version not in known and recorded.isdisjoint(created):
                 known[version] = Extra(one.type, one.at, one.payload, one.position)
                 recorded.update(created)
-                break
+    for one in unproven:  # only now: a damaged one may have the name of a later one
+        created = _creates(one)
+        named = candidates.head_names(one.version + 1)
+        is_named = not named or not named.isdisjoint(created)
+        if one.version not in known and recorded.isdisjoint(created) and is_named:
+            known[one.version] = Extra(one.type, one.at, one.payload, one.position)
+            recorded.update(created)
     for version in range(behind + 1, last + 1):
         if version not in known:
             name = next((name for name in candidates.names_of(version + 1) if name not in recorded), "")
@@ -205,6 +213,11 @@ def _known_records(made: Salvaged, last: int, made_again: int, recorded: set[Any
                 known[version] = Creation(name, kind, _created_at(made, name)).record()
                 recorded.add(name)
     return known
+
+
+def _creates(one: Candidate) -> list[Any]:
+    """The stream whose creation a record shows; empty if it is another record."""
+    return [fields_of(one.payload).get("stream")] if one.type == "StreamCreated" else []
 
 
 def _likelihood(one: Candidate, before: list[bytes], made_again: int) -> int:

@@ -617,9 +617,10 @@ SELECT n.name FROM names AS n JOIN copies AS c ON c.id = n.copy AND c.trust < 2
      LEFT JOIN heads AS h ON h.copy = n.copy AND h.stream = n.stream AND h.name = n.name
 WHERE n.stream = ? ORDER BY c.trust, h.kind IS NULL, n.name;
 
--- name: salvaged_head_name
+-- name: salvaged_head_names
 SELECT h.name FROM heads AS h JOIN copies AS c ON c.id = h.copy AND c.trust < 2
-WHERE h.stream = ? ORDER BY c.trust, h.rank LIMIT 1;
+JOIN names AS n ON n.name = h.name AND n.copy = h.copy AND n.stream = h.stream
+WHERE h.stream = ?;
 
 -- name: salvaged_first_events
 -- Of every stream in every copy, what may be its first event.

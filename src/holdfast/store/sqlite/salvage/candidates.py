@@ -325,10 +325,10 @@ class Candidates:
         """The names that copies have for the stream of this number."""
         return [name for (name,) in self._db.execute(sql.query("salvaged_names_of"), (number,))]
 
-    def head_name(self, number: int) -> str:
-        """The name in the row of the stream of this number; empty if no copy of this log has the row."""
-        name: str | None = self._db.execute(sql.query("salvaged_head_name"), (number,)).get
-        return name or ""
+    def head_names(self, number: int) -> set[str]:
+        """The names in rows of the stream of this number; none if no copy of this log has such a row. If
+        there are several, one of the rows is damaged."""
+        return {name for (name,) in self._db.execute(sql.query("salvaged_head_names"), (number,))}
 
     def archived(self) -> list[tuple[str, int, bytes]]:
         """The streams that the store's own file has as archived, with their heads."""
