@@ -1527,7 +1527,11 @@ MUTANTS = (
     mutant(
         "repair names a lost run after one that a restore took away",
         REPAIR + "test_what_a_restore_took_away_stays_away",
-        ("operations/repairing/store_records.py", "if one.trust < EARLIER and _is_record", "if _is_record"),
+        (
+            "operations/repairing/store_records.py",
+            "        here = [one for one in group if one.trust < EARLIER]\n",
+            "        here = [*group]\n",
+        ),
     ),
     mutant(
         "repair believes a record that the first event of its stream disproves",
@@ -1536,6 +1540,20 @@ MUTANTS = (
             "operations/repairing/store_records.py",
             "    return _MADE if one.copy == made_again else _UNPROVEN\n",
             "    return _MADE\n",
+        ),
+    ),
+    mutant(
+        "repair archives the run whose name a damaged record has",
+        DAMAGED_ROWS + "test_the_record_of_an_archived_run_has_another_name",
+        ("operations/repairing/store_records.py", "        return _with_known_head(made, event)\n", ""),
+    ),
+    mutant(
+        "repair gives a number to a damaged record before the one that its stream proves",
+        DAMAGED_ROWS + "test_a_damaged_record_does_not_take_the_name_of_a_later_one",
+        (
+            "operations/repairing/store_records.py",
+            "            if likelihood == _UNPROVEN:\n",
+            "            if likelihood == _UNPROVEN and (known or not recorded.isdisjoint(created)):\n",
         ),
     ),
     mutant(

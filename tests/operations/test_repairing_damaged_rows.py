@@ -341,6 +341,71 @@ def lose(home: Path, version: int) -> None:
         db.execute("VACUUM")
 
 
+@pytest.mark.parametrize("name", [b"run-3", b"run-0", b"xyz\\n"])
+def test_the_record_of_an_archived_run_has_another_name(home: Path, name: bytes) -> None:
+    """That of a live run, or of none: the hash in the record says which run was archived."""
+    with Holdfast(home, durability="process") as hf:
+        hf.with_id("run-1").run(order, 3)
+        hf.archive(timedelta(0))
+        hf.with_id("run-3").run(order, 4)
+    with closing(SqliteStore(home)) as store:
+        archive = store.archived("run-1")
+    before, whole = streams(home), order_of_events(home)
+    replace(home, b'{"stream":"run-1","version"', b'{"stream":"' + name + b'","version"')
+    report = Holdfast.repair_store(home)
+    assert (report.ok, report.lost) == (True, ())
+    assert streams(home) | {"@store": before["@store"]} == before
+    assert order_of_events(home)[: len(whole)] == whole
+    assert verified(home) == {"run-3": "completed"}
+    with closing(SqliteStore(home)) as store:
+        assert archive and store.archived("run-1") == archive
+
+
+@pytest.mark.parametrize("name", [b"run-3", b"run-0"])
+def test_the_record_of_a_deletion_has_another_name(home: Path, name: bytes) -> None:
+    """The deleted run stays deleted, and can be restored; the other one stays."""
+    with Holdfast(home, durability="process") as hf:
+        hf.with_id("run-1").run(order, 3)
+        deletion = hf.delete("run-1")
+        hf.with_id("run-3").run(order, 4)
+    before = streams(home)
+    replace(
+        home, b'{"stream":"run-1","kind":"run","version"', b'{"stream":"' + name + b'","kind":"run","version"'
+    )
+    report = Holdfast.repair_store(home)
+    assert (report.ok, report.lost) == (True, ())
+    assert streams(home) | {"@store": before["@store"]} == before
+    assert verified(home) == {"run-3": "completed"}
+    with Holdfast(home, durability="process") as hf:
+        hf.undo(deletion.operation)
+    assert verified(home) == {"run-1": "completed", "run-3": "completed"}
+
+
+@pytest.mark.parametrize("field", ["version", "hash"])
+@pytest.mark.parametrize("how", ["archived", "deleted"])
+def test_the_record_of_a_run_that_is_gone_has_another_head(home: Path, how: str, field: str) -> None:
+    """The row of the run has the right one."""
+    with Holdfast(home, durability="process") as hf:
+        hf.with_id("run-1").run(order, 3)
+        hf.archive(timedelta(0)) if how == "archived" else hf.delete("run-1")
+        hf.with_id("run-3").run(order, 4)
+    before = streams(home)
+    for file in (home / "archive").glob("*"):
+        file.unlink()
+    data = (home / "holdfast.db").read_bytes()
+    (old,) = set(re.findall(rb'"version":6,"hash":"[0-9a-f]{64}"', data))
+    new = (
+        old.replace(b":6,", b":4,")
+        if field == "version"
+        else old.replace(b'"hash":"', b'"hash":"$')[:-2] + b'"'
+    )
+    replace(home, old, new)
+    report = Holdfast.repair_store(home)
+    assert (report.ok, report.lost) == (True, ())
+    assert streams(home) | {"@store": before["@store"]} == before
+    assert verified(home) == {"run-3": "completed"}
+
+
 def test_a_damaged_record_does_not_take_the_name_of_a_later_one(home: Path) -> None:
     """Of two records that create the same stream, the one that its first event proves counts, although the
     damaged one comes first."""

@@ -61,10 +61,12 @@ def record_repair(made: Salvaged, incarnation: str, kept: str, at: int) -> None:
 
 def _complete_streams(made: Salvaged, kept: str, at: int) -> None:
     """Add records so that every created stream is present, archived or recorded as lost, and every present
-    stream has a record of its creation."""
+    stream has a record of its creation. A row with the head of another stream archives nothing."""
     candidates = made.candidates
     for name, version, hash in candidates.archived():
-        if name not in made.archived and name in made.numbers:
+        there = made.chains.get(name)
+        is_other = there is not None and there.version >= version and there.hash != hash
+        if name not in made.archived and name in made.numbers and not is_other:
             made.deleted.pop(name, None)
             made.archived[name] = record = e.StreamArchived(name, version, hash.hex())
             made.add(STORE_STREAM, record, at)

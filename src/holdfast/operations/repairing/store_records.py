@@ -4,7 +4,8 @@ The record of a stream's creation gives the stream its number. A record is, in t
 
 1. one that the hashes prove; after a gap, one that follows from the stored hash before it;
 2. made again from the first event of its stream, whose hash covers the name;
-3. one that a copy has without proof, unless the stream's row contradicts it;
+3. one that a copy has without proof, unless the stream's row contradicts it; one that archives or deletes a
+   stream only if the stream had the head that it names, or with the name or the head that belongs to it;
 4. made from the name that a row or an index has for the number;
 5. made for the oldest stream without a record that was created between its neighbours.
 
@@ -14,8 +15,9 @@ number.
 
 from __future__ import annotations
 
+import re
 from collections import deque
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from itertools import accumulate, groupby
 from typing import Any, Final, NamedTuple
 
@@ -28,7 +30,9 @@ from holdfast.store.port import STORE_STREAM
 from holdfast.store.sqlite.salvage.candidates import (
     EARLIER,
     NO_PLACE,
+    OWN,
     SAME,
+    UNLIKELY,
     Candidate,
     Candidates,
     JournalPlace,
@@ -41,6 +45,7 @@ _LOST: Final = "@lost/"
 _NO_END: Final = 1 << 62
 _STORE: Final = STORE_STREAM.encode()
 _FOLLOWS, _MADE, _UNPROVEN = range(3)
+_HASH: Final = re.compile("[0-9a-f]{64}")
 
 
 class Creation(NamedTuple):
@@ -187,9 +192,11 @@ def _known_records(made: Salvaged, last: int, made_again: int, recorded: set[Any
     for version, group in groupby(candidates.of(STORE_STREAM, behind), key=lambda one: one.version):
         if version > last:
             break
-        here = [one for one in group if one.trust < EARLIER and _is_record(one)]
+        here = [one for one in group if one.trust < EARLIER]
         # Among equals, the most trusted comes first.
-        likely = sorted((_likelihood(one, before, made_again), n, one) for n, one in enumerate(here))
+        likely = sorted(
+            (_likelihood(one, before, made_again), n, one) for n, one in enumerate(here) if _is_record(one)
+        )
         before = [one.hash for one in here if one.hash]
         for likelihood, _, one in likely:
             created = _creates(one)
@@ -199,11 +206,12 @@ def _known_records(made: Salvaged, last: int, made_again: int, recorded: set[Any
                 known[version] = Extra(one.type, one.at, one.payload, one.position)
                 recorded.update(created)
     for one in unproven:  # only now: a damaged one may have the name of a later one
-        created = _creates(one)
-        named = candidates.head_names(one.version + 1)
-        is_named = not named or not named.isdisjoint(created)
-        if one.version not in known and recorded.isdisjoint(created) and is_named:
-            known[one.version] = Extra(one.type, one.at, one.payload, one.position)
+        event = _believed(made, one, known) if one.version not in known else None
+        created = [event.stream] if isinstance(event, e.StreamCreated) else []
+        if event is not None and recorded.isdisjoint(created):
+            is_same = event == e.decode(one.type, one.payload)
+            payload = one.payload if is_same else e.encode(event)
+            known[one.version] = Extra(one.type, one.at, payload, one.position)
             recorded.update(created)
     for version in range(behind + 1, last + 1):
         if version not in known:
@@ -213,6 +221,64 @@ def _known_records(made: Salvaged, last: int, made_again: int, recorded: set[Any
                 known[version] = Creation(name, kind, _created_at(made, name)).record()
                 recorded.add(name)
     return known
+
+
+def _believed(made: Salvaged, one: Candidate, known: Mapping[int, Extra]) -> e.Event | None:
+    """A record that the hashes do not prove, as it must have been; None if it is not believed. The row of a
+    stream contradicts it if that stream has the number that only another record can have given it, or if it
+    is deleted, and no record that is `known` deletes it after this one restored it."""
+    event = e.decode(one.type, one.payload)
+    named = made.candidates.head_names(one.version + 1)
+    if named and not (isinstance(event, e.StreamCreated) and event.stream in named):
+        return None
+    if isinstance(event, (e.StreamArchived, e.StreamDeleted)):
+        return _with_known_head(made, event)
+    if isinstance(event, e.StreamRestored):
+        is_deleted = "deleted" in made.candidates.own_kinds(event.stream) and not any(
+            version > one.version
+            and later.type == "StreamDeleted"
+            and fields_of(later.payload).get("stream") == event.stream
+            for version, later in known.items()
+        )
+        return event if event.stream in made.candidates.names() and not is_deleted else None
+    return None if isinstance(event, e.Unknown) else event
+
+
+def _with_known_head(
+    made: Salvaged, event: e.StreamArchived | e.StreamDeleted
+) -> e.StreamArchived | e.StreamDeleted | None:
+    """The record of a stream that is gone, with a name and a head that are known to belong together: they
+    are as they stand if the stream had that head; else the hash says which stream it was, or the row of the
+    stream which head. None if neither does, and something else is known of the stream."""
+    head = (event.version, event.hash)
+    if _has_had(made, event.stream, head):
+        return event
+    others = made.candidates.names_at(*head) | {
+        one.name for one in made.chains.values() if (one.version, one.hash.hex()) == head
+    }
+    if event.version > 0 and len(others) == 1:
+        return msgspec.structs.replace(event, stream=others.pop())
+    rows = {
+        (row.version, row.hash.hex())
+        for row in made.candidates.heads(event.stream)
+        if row.trust == OWN and row.kind in GONE
+    }
+    there = made.chains.get(event.stream)
+    if len(rows) == 1 and (there is None or _has_had(made, event.stream, *rows)):
+        version, hash = rows.pop()
+        return msgspec.structs.replace(event, version=version, hash=hash)
+    is_head = 0 < event.version < UNLIKELY and _HASH.fullmatch(event.hash)
+    is_known = event.stream in made.candidates.names()
+    return event if not rows and there is None and is_head and is_known else None
+
+
+def _has_had(made: Salvaged, name: str, head: tuple[int, str]) -> bool:
+    """Whether the stream had this head (version, hash) at some time: by its events, or by a row of it."""
+    one = made.chains.get(name)
+    if one is not None and 0 < head[0] <= one.version:
+        version, stored = head[0], made.candidates.event(one.ids[head[0] - 1])[3]
+        return one.hashes.get(version, stored).hex() == head[1]
+    return any((row.version, row.hash.hex()) == head for row in made.candidates.heads(name))
 
 
 def _creates(one: Candidate) -> list[Any]:

@@ -630,6 +630,10 @@ SELECT f.copy, f.stream, f.type, f.time, f.payload, f.hash FROM found AS f WHERE
 SELECT f.payload FROM found AS f JOIN copies AS c ON c.id = f.copy AND c.trust < 3
 WHERE f.stream = 1 AND f.type = 'StoreRepaired';
 
+-- name: salvaged_names_at
+SELECT h.name FROM heads AS h JOIN copies AS c ON c.id = h.copy AND c.trust < 3
+WHERE h.version = ? AND lower(hex(h.hash)) = ?;
+
 -- name: salvaged_archived
 SELECT h.name, h.version, h.hash FROM heads AS h JOIN copies AS c ON c.id = h.copy AND c.trust = 0
 WHERE h.kind = 'archived' AND h.rank = 0 ORDER BY h.name;

@@ -27,7 +27,7 @@ REACHED: Final = (0, 2)
 """The ranks of rows that SQLite reads, or would read if no frame before them were damaged."""
 _Record = TypeVar("_Record", bound=e.Event)
 
-_UNLIKELY = 1 << 40
+UNLIKELY = 1 << 40
 _LATEST = 1 << 62
 """A damaged event, or one of a file that others wrote, may have any version and time: SQLite could not store
 some of them."""
@@ -141,12 +141,12 @@ class Candidates:
                 match row:
                     case EventRow():
                         self._add(copy, row)
-                    case HeadRow() if row.version < _UNLIKELY:
+                    case HeadRow() if row.version < UNLIKELY:
                         self._db.execute(sql.query("salvage_head"), (copy, *row))
                         self._name(copy, row.stream, row.name)
                     case NameRow() if row.stream > 0:
                         self._db.execute(sql.query("salvage_entry"), (copy, row.page, *row[:2]))
-                    case PlaceRow() if row.rank in REACHED and row.version < _UNLIKELY:
+                    case PlaceRow() if row.rank in REACHED and row.version < UNLIKELY:
                         self._db.execute(sql.query("salvage_place"), (copy, *row[:4]))
                     case BlobRow():
                         self.add_blob(row.hash, row.data)
@@ -178,7 +178,7 @@ class Candidates:
             self._db.execute(sql.query("put_blob"), (hash, data))
 
     def _add(self, copy: int, row: EventRow, place: JournalPlace = NO_PLACE) -> None:
-        if not (0 < row.version < _UNLIKELY and -_LATEST < row.at < _LATEST):
+        if not (0 < row.version < UNLIKELY and -_LATEST < row.at < _LATEST):
             return
         digest = blake2b(repr((row.type, row.at, row.payload, row.hash)).encode(), digest_size=12).digest()
         self._db.execute(
@@ -329,6 +329,15 @@ class Candidates:
         """The names in rows of the stream of this number; none if no copy of this log has such a row. If
         there are several, one of the rows is damaged."""
         return {name for (name,) in self._db.execute(sql.query("salvaged_head_names"), (number,))}
+
+    def names_at(self, version: int, hash: str) -> set[str]:
+        """The names in rows of streams that have this head; the hash is hexadecimal."""
+        rows = self._db.execute(sql.query("salvaged_names_at"), (min(version, UNLIKELY), hash))
+        return {name for (name,) in rows}
+
+    def own_kinds(self, name: str) -> set[str]:
+        """The kinds in the stream's rows in the store's own file."""
+        return {row.kind for row in self.heads(name) if row.trust == OWN and row.rank in REACHED}
 
     def archived(self) -> list[tuple[str, int, bytes]]:
         """The streams that the store's own file has as archived, with their heads."""
