@@ -1529,7 +1529,7 @@ MUTANTS = (
         REPAIR + "test_what_a_restore_took_away_stays_away",
         (
             "operations/repairing/store_records.py",
-            "        here = [one for one in group if one.trust < EARLIER]\n",
+            "        here = [_with_proven_type(one, before) for one in group if one.trust < EARLIER]\n",
             "        here = [*group]\n",
         ),
     ),
@@ -1553,8 +1553,13 @@ MUTANTS = (
         (
             "operations/repairing/store_records.py",
             "            if likelihood == _UNPROVEN:\n",
-            "            if likelihood == _UNPROVEN and (known or not recorded.isdisjoint(created)):\n",
+            "            if False:\n",
         ),
+    ),
+    mutant(
+        "repair brings a deleted run back if the record of its deletion is lost",
+        DAMAGED_ROWS + "test_the_record_of_a_deletion_is_lost",
+        ("operations/repairing/salvage.py", "        _restore_deletions(made, at)\n", "        pass\n"),
     ),
     mutant(
         "repair does not report a lost record of the store",

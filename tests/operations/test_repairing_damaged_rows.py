@@ -406,6 +406,62 @@ def test_the_record_of_a_run_that_is_gone_has_another_head(home: Path, how: str,
     assert verified(home) == {"run-3": "completed"}
 
 
+@pytest.mark.parametrize("how", ["type", "lost"])
+def test_the_record_of_a_deletion_is_lost(home: Path, how: str) -> None:
+    """The deleted run does not come back."""
+    with Holdfast(home, durability="process") as hf:
+        hf.with_id("secret").run(order, 3)
+        hf.with_id("other").run(order, 3)
+        deletion = hf.delete("secret")
+        for n in range(3):
+            hf.with_id(f"more-{n}").run(order, 3)
+    before, running = streams(home), verified(home)
+    if how == "lost":
+        lose(home, 3)
+    else:
+        replace(home, b"StreamDeleted", b"StreamEeleted")
+    report = Holdfast.repair_store(home)
+    assert {one.stream for one in report.lost} == ({"@store"} if how == "lost" else set())
+    assert verified(home) == running and "secret" not in running
+    assert {name: row for name, row in streams(home).items() if name in before and name != "@store"} == {
+        name: row for name, row in before.items() if name != "@store"
+    }
+    with closing(sqlite3.connect(home / "holdfast.db")) as db:
+        types = {type for (type,) in db.execute("SELECT type FROM events WHERE stream = 1")}
+    assert types == {"StreamCreated", "StreamDeleted", "StoreRepaired"} | (
+        {"StreamArchived"} if how == "lost" else set()
+    )
+    with Holdfast(home, durability="process") as hf:
+        hf.undo(deletion.operation)
+    assert verified(home) == running | {"secret": "completed"}
+
+
+@pytest.mark.parametrize("how", ["name", "lost"])
+def test_the_record_of_an_undo_is_lost(home: Path, how: str) -> None:
+    """The run that was restored stays, and the one that is deleted stays deleted."""
+    with Holdfast(home, durability="process") as hf:
+        hf.with_id("run-1").run(order, 3)
+        hf.with_id("run-3").run(order, 3)
+        hf.undo(hf.delete("run-1").operation)
+        hf.delete("run-3")
+        hf.with_id("more").run(order, 2)
+    before, running = streams(home), verified(home)
+    with closing(sqlite3.connect(home / "holdfast.db")) as db:
+        ((version, payload),) = db.execute(
+            "SELECT version, payload FROM events WHERE stream = 1 AND type = 'StreamRestored'"
+        )
+    if how == "lost":
+        lose(home, version)
+    else:
+        replace(home, payload.encode(), payload.replace("run-1", "run-3").encode())
+    report = Holdfast.repair_store(home)
+    assert {one.stream for one in report.lost} <= {"@store"}
+    assert verified(home) == running == {"run-1": "completed", "more": "completed"}
+    assert {name: row for name, row in streams(home).items() if name in before and name != "@store"} == {
+        name: row for name, row in before.items() if name != "@store"
+    }
+
+
 def test_a_damaged_record_does_not_take_the_name_of_a_later_one(home: Path) -> None:
     """Of two records that create the same stream, the one that its first event proves counts, although the
     damaged one comes first."""

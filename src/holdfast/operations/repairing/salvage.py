@@ -8,12 +8,14 @@ gets that name or number.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 import msgspec
 
 from holdfast.errors import StoreCorrupt
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
+from holdfast.kernel import operation
 from holdfast.kernel.decide import decide
 from holdfast.kernel.evolve import Impossible, evolve
 from holdfast.kernel.state import RunState
@@ -29,6 +31,9 @@ from holdfast.operations.repairing.store_records import (
 )
 from holdfast.store.port import GENESIS, STORE_STREAM
 from holdfast.store.sqlite.salvage.candidates import EARLIER, Candidates
+from holdfast.store.streams import GONE
+
+_OPERATION: Final = operation.stream_of("")
 
 
 def salvage(candidates: Candidates, collected: Collected, kept: str, at: int) -> Salvaged:
@@ -70,6 +75,8 @@ def _complete_streams(made: Salvaged, kept: str, at: int) -> None:
             made.deleted.pop(name, None)
             made.archived[name] = record = e.StreamArchived(name, version, hash.hex())
             made.add(STORE_STREAM, record, at)
+    if any(one.stream == STORE_STREAM for one in made.cuts):
+        _restore_deletions(made, at)
     for name, (version, digest) in [*made.deleted.items()]:
         there = made.chains.get(name)
         if there is None or (there.version, there.hash.hex()) != (version, digest):
@@ -94,6 +101,36 @@ def _complete_streams(made: Salvaged, kept: str, at: int) -> None:
             made.cuts.append(Cut(name, 1, max(known, 1), _described(made, name)))
         made.archived[name] = record = e.StreamArchived(name, 0, GENESIS.hex(), kept)
         made.add(STORE_STREAM, record, at)
+
+
+def _restore_deletions(made: Salvaged, at: int) -> None:
+    """Add the records of deletions and of undos that are lost, by the rows of the streams: what was deleted
+    stays deleted, and what was restored stays."""
+    candidates = made.candidates
+    for name, version, hash in candidates.deleted():
+        there = made.chains.get(name)
+        if there is None or name in made.deleted or name in made.archived or name not in made.numbers:
+            continue
+        if there.version < version or (there.version, there.hash) == (version, hash):
+            made.deleted[name] = (version, hash.hex())
+            record = e.StreamDeleted(name, made.kinds[name], version, hash.hex(), _operation(made, name))
+            made.add(STORE_STREAM, record, at)
+    for name in [*made.deleted]:
+        kinds = candidates.own_kinds(name)
+        if kinds and kinds.isdisjoint(GONE):
+            del made.deleted[name]
+            made.add(STORE_STREAM, e.StreamRestored(name, made.kinds[name]), at)
+
+
+def _operation(made: Salvaged, name: str) -> str:
+    """The last operation that deleted the stream; empty if none is left. `undo` needs it."""
+    found = [(0, "")]
+    for stream, one in made.chains.items():
+        for id in one.ids if stream.startswith(_OPERATION) else ():
+            type, time, payload, *_ = made.candidates.event(id)
+            if type == "ItemsDeleted" and name in fields_of(payload).get("streams", ()):
+                found.append((time, stream.removeprefix(_OPERATION)))
+    return max(found)[1]
 
 
 def _collect_values(made: Salvaged) -> None:

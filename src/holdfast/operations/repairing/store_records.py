@@ -45,6 +45,7 @@ _LOST: Final = "@lost/"
 _NO_END: Final = 1 << 62
 _STORE: Final = STORE_STREAM.encode()
 _FOLLOWS, _MADE, _UNPROVEN = range(3)
+_TYPES: Final = ("StreamCreated", "StreamArchived", "StreamDeleted", "StreamRestored", "StoreRepaired")
 _HASH: Final = re.compile("[0-9a-f]{64}")
 
 
@@ -188,11 +189,11 @@ def _known_records(made: Salvaged, last: int, made_again: int, recorded: set[Any
     candidates, known = made.candidates, dict[int, Extra]()
     unproven = list[Candidate]()
     behind = made.chains[STORE_STREAM].version
-    before = list[bytes]()
+    before = [made.chains[STORE_STREAM].hash]
     for version, group in groupby(candidates.of(STORE_STREAM, behind), key=lambda one: one.version):
         if version > last:
             break
-        here = [one for one in group if one.trust < EARLIER]
+        here = [_with_proven_type(one, before) for one in group if one.trust < EARLIER]
         # Among equals, the most trusted comes first.
         likely = sorted(
             (_likelihood(one, before, made_again), n, one) for n, one in enumerate(here) if _is_record(one)
@@ -224,9 +225,9 @@ def _known_records(made: Salvaged, last: int, made_again: int, recorded: set[Any
 
 
 def _believed(made: Salvaged, one: Candidate, known: Mapping[int, Extra]) -> e.Event | None:
-    """A record that the hashes do not prove, as it must have been; None if it is not believed. The row of a
-    stream contradicts it if that stream has the number that only another record can have given it, or if it
-    is deleted, and no record that is `known` deletes it after this one restored it."""
+    """A record that the hashes do not prove, as it must have been; None if it is not believed. `known` are
+    the records that are proven, by their versions. The row of a stream contradicts a record if the stream has
+    the number that only another record can have given it."""
     event = e.decode(one.type, one.payload)
     named = made.candidates.head_names(one.version + 1)
     if named and not (isinstance(event, e.StreamCreated) and event.stream in named):
@@ -234,14 +235,23 @@ def _believed(made: Salvaged, one: Candidate, known: Mapping[int, Extra]) -> e.E
     if isinstance(event, (e.StreamArchived, e.StreamDeleted)):
         return _with_known_head(made, event)
     if isinstance(event, e.StreamRestored):
-        is_deleted = "deleted" in made.candidates.own_kinds(event.stream) and not any(
-            version > one.version
-            and later.type == "StreamDeleted"
-            and fields_of(later.payload).get("stream") == event.stream
-            for version, later in known.items()
-        )
-        return event if event.stream in made.candidates.names() and not is_deleted else None
+        return event if _is_restorable(made, event.stream, one.version, known) else None
     return None if isinstance(event, e.Unknown) else event
+
+
+def _is_restorable(made: Salvaged, name: str, at: int, known: Mapping[int, Extra]) -> bool:
+    """Whether a stream can have been restored by the record `at`: it was deleted before, as far as that is
+    known, and it is not deleted now, unless a later record says so."""
+    proven = made.chains[STORE_STREAM].ids
+    before: list[int | Extra] = [*proven, *(known[n] for n in range(len(proven) + 1, at) if n in known)]
+    fates = [type for type, fields in (_record(made, one) for one in before) if fields.get("stream") == name]
+    was_deleted = fates[-1:] == ["StreamDeleted"] or (len(before) < at - 1 and bool(fates))
+    is_deleted = "deleted" in made.candidates.own_kinds(name)
+    later = (_record(made, record) for version, record in known.items() if version > at)
+    return was_deleted and (
+        not is_deleted
+        or any(type == "StreamDeleted" and fields.get("stream") == name for type, fields in later)
+    )
 
 
 def _with_known_head(
@@ -288,9 +298,21 @@ def _creates(one: Candidate) -> list[Any]:
 
 def _likelihood(one: Candidate, before: list[bytes], made_again: int) -> int:
     """The rank of a candidate; lower is more likely."""
-    if one.hash and any(one.chained(hash, _STORE) == one.hash for hash in before):
+    if _follows(one, before):
         return _FOLLOWS
     return _MADE if one.copy == made_again else _UNPROVEN
+
+
+def _follows(one: Candidate, before: list[bytes]) -> bool:
+    return bool(one.hash) and any(one.chained(hash, _STORE) == one.hash for hash in before)
+
+
+def _with_proven_type(one: Candidate, before: list[bytes]) -> Candidate:
+    """The record; with the type that its hash proves, if its own type is none of a record."""
+    if one.type in _TYPES:
+        return one
+    possible = (one._replace(type=type) for type in _TYPES)
+    return next((other for other in possible if _follows(other, before)), one)
 
 
 def _created_at(made: Salvaged, name: str) -> int:

@@ -638,6 +638,10 @@ WHERE h.version = ? AND lower(hex(h.hash)) = ?;
 SELECT h.name, h.version, h.hash FROM heads AS h JOIN copies AS c ON c.id = h.copy AND c.trust = 0
 WHERE h.kind = 'archived' AND h.rank = 0 ORDER BY h.name;
 
+-- name: salvaged_deleted
+SELECT DISTINCT h.name, h.version, h.hash FROM heads AS h JOIN copies AS c ON c.id = h.copy AND c.trust = 0
+WHERE h.kind = 'deleted' AND h.rank = 0 ORDER BY h.name;
+
 -- name: salvaged_archivings
 SELECT payload FROM found WHERE stream = 1 AND type = 'StreamArchived' ORDER BY id;
 

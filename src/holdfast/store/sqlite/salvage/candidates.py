@@ -343,6 +343,11 @@ class Candidates:
         """The streams that the store's own file has as archived, with their heads."""
         return [tuple(row) for row in self._db.execute(sql.query("salvaged_archived"))]
 
+    def deleted(self) -> list[tuple[str, int, bytes]]:
+        """The streams that the store's own file has as deleted, with their heads."""
+        rows = self._db.execute(sql.query("salvaged_deleted"))
+        return [(name, version, hash) for name, version, hash in rows if self.own_kinds(name) == {"deleted"}]
+
     def archived_in(self, file: str) -> list[str]:
         """The streams that a record of the store's own stream says are in this archive."""
         rows = self._db.execute(sql.query("salvaged_archivings"))
