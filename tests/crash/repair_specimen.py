@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.crash.specimen import DATABASE, LOG, ROOT, cut_off, doubtful, failing, parent, plain
 
@@ -49,6 +49,10 @@ def write_history(home: Path, files: Path) -> None:
     hf.with_id("plain").run(plain, 30)
     hf.with_id("parent").run(parent)
     hf.with_id("files-2").run(writing, str(files), 10)
+    for name in ("gone-1", "gone-3", "gone-5", "old-3"):  # one bit of a name makes another one of it
+        hf.with_id(name).run(plain, 6)
+    hf.undo(hf.delete("gone-3").operation)
+    hf.delete("gone-1")
     for name in ("doubtful", "settled"):
         try:
             hf.with_id(name).run(doubtful, 3)
@@ -64,6 +68,7 @@ def write_history(home: Path, files: Path) -> None:
     hf.tasks.complete(tasks[0].id)
     hf.tasks.note(tasks[1].id, "low tide is at noon")
     hf.tasks.create("a late task")
+    hf.delete("gone-5")
     hf.memory.remember("kelp grows half a metre a day")
     hf.with_id("late").run(plain, 20)
     hf.rewind("late", "draw#1", rerun_once=True)
@@ -98,11 +103,15 @@ class Truth:
     """The database with everything checkpointed into it."""
     names: dict[int, str]
     heads: dict[str, tuple[str, int]]
-    """Stream → its kind and version; the kind of one that was archived is `archived`."""
+    """Stream → its kind and version; the kind of one that was archived is `archived`, of one that was deleted
+    `deleted`."""
     numbers: dict[str, int]
     """Run or task → its number."""
     events: dict[str, list[Event]]
-    """Also those of archived runs, from the backup that has them."""
+    """Also those of archived runs, from the backup that has them, and those of deleted runs."""
+    rows: dict[str, tuple[Any, ...]]
+    """Stream → its row, as the database has it in the end."""
+    meta: list[tuple[str, str]]
     blobs: dict[str, bytes]
     contents: dict[str, bytes]
     """Those that the log names."""
@@ -148,11 +157,15 @@ def make(home: Path) -> Truth:
             heads |= {name: (kind, version) for _, name, kind, version in rows}
             numbers = numbers_in(db)
             for id, name, _, _ in rows:
-                query = "SELECT position, stream, version, type, time, payload, hash, synced FROM events"
+                table = "deleted_events" if heads[name][0] == "deleted" else "events"
+                query = f"SELECT position, stream, version, type, time, payload, hash, synced FROM {table}"
                 found = [
                     Event(*row) for row in db.execute(f"{query} WHERE stream = ? ORDER BY version", (id,))
                 ]
                 events[name] = found or events.get(name, [])
+            everything = "SELECT id, name, kind, version, hash, epoch, time, number FROM streams"
+            whole = {row[1]: row for row in db.execute(everything)}
+            meta = db.execute("SELECT key, value FROM meta").fetchall()
             blobs |= dict(db.execute("SELECT hash, data FROM blobs").fetchall())
     folded = (copy / DATABASE).read_bytes()
     # Nothing brings back what only an archived run names: `gc` may remove it at any time.
@@ -162,7 +175,7 @@ def make(home: Path) -> Truth:
     with closing(Contents(home.with_name("swept") / "workspace")) as contents:
         kept = {ref.hex(): contents.read(ref) for ref in contents.refs()}
     lock = (home / "write.lock").read_bytes()
-    return Truth(files, lock, folded, names, heads, numbers, events, blobs, kept)
+    return Truth(files, lock, folded, names, heads, numbers, events, whole, meta, blobs, kept)
 
 
 def numbers_in(db: sqlite3.Connection) -> dict[str, int]:

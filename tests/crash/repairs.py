@@ -34,9 +34,12 @@ from holdfast.errors import HoldfastError, StoreCorrupt
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.workspace.contents.content_store import Contents
 
-POINTS = 200
+POINTS = 260
 PAGE = 2048
 _TARGETS = (DATABASE, DATABASE, DATABASE, "wal", "backup", "archive", "pack", "both", "journal")
+_AIMS = ("row", "number", "name", "record", "record", "position", "meta")
+_ALIKE = ("old-1", "old-3", "gone-1", "gone-3", "gone-5")
+_ENDS = ("StreamArchived", "StreamDeleted")
 _HOWS = ("flip", "flips", "zero", "truncate", "delete", "noise")
 
 Changed = dict[str, "bytes | None"]
@@ -53,6 +56,10 @@ class Damage:
     after: Changed
     lock: bytes
     """The lock of the store, which says which store it is."""
+    aim: str = ""
+    """What one flipped bit was aimed at, if nothing else was damaged; copies may have been deleted."""
+    moved: tuple[str, int] = ("", 0)
+    """The event (stream, version) whose position may be damaged."""
 
     def is_untouched(self, file: str, start: int, end: int) -> bool:
         now = self.after.get(file, self.base[file])
@@ -65,6 +72,9 @@ def strike(truth: Truth, chance: random.Random) -> Damage:
         del base[LOG]
         base[DATABASE] = truth.folded
     damage = Damage([], base, {}, truth.lock)
+    if chance.random() < 0.35:
+        _aim(damage, truth, chance)
+        return damage
     kind = chance.choice(_TARGETS)
     files = {
         DATABASE: [DATABASE],
@@ -79,6 +89,63 @@ def strike(truth: Truth, chance: random.Random) -> Damage:
     if kind in ("backup", "both", "journal"):
         _hit(damage, chance.choice(sorted(base)) if kind == "both" else DATABASE, chance)
     return damage
+
+
+def _aim(damage: Damage, truth: Truth, chance: random.Random) -> None:
+    """Flip one bit of a row of `streams` or of its number, of a record of the store's own stream, of the name
+    in either, of the position of an event, or of a row of `meta`; in one place, or wherever the row is. Other
+    copies are left, or not."""
+    for copies in ("backups/", "archive/", "mirror/"):
+        if chance.random() < 0.5:
+            damage.after |= dict.fromkeys(one for one in damage.base if one.startswith(copies))
+            damage.words.append(f"delete {copies}")
+    damage.aim = chance.choice(_AIMS)
+    names = [name for name, (kind, _) in truth.heads.items() if kind != "archived"]
+    is_row = damage.aim in ("row", "number") or (damage.aim == "name" and chance.random() < 0.5)
+    name = chance.choice([*truth.rows]) if is_row else "@store"
+    name = chance.choice(names) if damage.aim == "position" else name
+    name = chance.choice(_ALIKE) if damage.aim == "name" and is_row else name
+    event = None if is_row else chance.choice(truth.events[name])
+    if damage.aim == "name" and event is not None:
+        event = chance.choice([one for one in truth.events[name] if _alike_in(one.payload)])
+    if damage.aim == "meta":
+        row, number = record(*chance.choice(truth.meta)), b""
+    elif event is None:
+        row, number = record(None, *truth.rows[name][1:]), _varint(truth.rows[name][0])
+    else:
+        row, number = record(None, *event[1:]), _varint(event.position)
+        damage.moved = (name, event.version)
+    head = _varint(len(row)) + number
+    cell = head + pieces_of(row)[0]
+    end = len(head) if damage.aim in ("position", "number") else len(cell)
+    bit = chance.choice(range(8 * (len(head) - len(number)), 8 * end))
+    if damage.aim == "name":  # 1, 3 and 5 differ in one bit, or two
+        alike = name if event is None else _alike_in(event.payload)
+        bit = 8 * (cell.index(alike.encode()) + len(alike) - 1) + chance.choice((1, 2))
+    places = [
+        (file, at)
+        for file in (DATABASE, LOG)
+        if file in damage.base
+        for at in _all_places(damage.base[file], cell)
+    ]
+    for file, at in places if chance.random() < 0.5 else places[-1:]:
+        data = bytearray(damage.after.get(file) or damage.base[file])
+        data[at + bit // 8] ^= 1 << bit % 8
+        damage.after[file] = bytes(data)
+        damage.words.append(f"flip bit {bit} of the {damage.aim} {name} {damage.moved[1]} in {file} at {at}")
+
+
+def _alike_in(payload: str) -> str:
+    """The name in a record that is like another one; empty if it has none."""
+    return next((name for name in _ALIKE if f'"stream":"{name}"' in payload), "")
+
+
+def _all_places(data: bytes, piece: bytes) -> list[int]:
+    found, at = [], data.find(piece)
+    while at >= 0:
+        found.append(at)
+        at = data.find(piece, at + 1)
+    return found
 
 
 def _hit(damage: Damage, file: str, chance: random.Random) -> None:
@@ -166,11 +233,7 @@ class Oracle:
     def _places(self, data: bytes, piece: bytes) -> list[int]:
         key = (id(data), piece)
         if key not in self._found:
-            found, at = [], data.find(piece)
-            while at >= 0:
-                found.append(at)
-                at = data.find(piece, at + 1)
-            self._found[key] = found
+            self._found[key] = _all_places(data, piece)
         return self._found[key]
 
     def is_in(self, damage: Damage, file: str, row: bytes) -> bool:
@@ -235,6 +298,17 @@ class Oracle:
         text = {json.dumps(one["data"], sort_keys=True) for one in lines if one["stream"] == name}
         known = self._truth.events[name]
         return {one.payload for one in known if json.dumps(json.loads(one.payload), sort_keys=True) in text}
+
+    def shows_end_of(self, damage: Damage, name: str) -> bool:
+        """Whether the row or the record is untouched that shows that a stream was archived or deleted."""
+        row = record(None, *self._truth.rows[name][1:])
+        records = [
+            event
+            for event in self._truth.events["@store"]
+            if event.type in _ENDS and json.loads(event.payload)["stream"] == name
+        ]
+        files = [one for one in (DATABASE, LOG) if one in damage.base]
+        return any(self.is_in(damage, one, row) for one in files) or self.survives(damage, records[-1])
 
     def content_survives(self, damage: Damage, ref: str) -> bool:
         raw = bytes.fromhex(ref)
@@ -335,6 +409,9 @@ def _repair_and_judge(
             continue
         if kind == "archived":
             wrong += _judge_archived(home, name, events, must[name], damage)
+        if kind in ("archived", "deleted"):
+            if name in runs and oracle.shows_end_of(damage, name):
+                wrong.append(f"{name} was {kind}, and is there again")
             continue
         found = [(one.version, one.type, one.at, one.payload, one.hash) for one in there[name]]
         same = 0
@@ -347,9 +424,14 @@ def _repair_and_judge(
             wrong.append(f"{name} has {added} behind version {same}, which were never written")
         if same < must[name]:
             wrong.append(f"{name} has {same} events, and {must[name]} were still there")
+        if same == len(events) and name in lost:
+            wrong.append(f"{name} is whole, and reported as lost")
         if same < len(events):
             wrong += _judge_cut(oracle, damage, name, events, same, lost, runs, archived, bool(report.kept))
+    if "@store" in lost and must["@store"] == len(truth.events["@store"]):
+        wrong.append("@store is whole in its copies, and reported as lost")
     wrong += _judge_numbers(home, truth, damage)
+    wrong += _judge_streams(home, truth, damage, lost)
     wrong += _judge_contents(home, truth, oracle, damage, report)
     again = Holdfast.repair_store(home)
     if again.kept is not None:
@@ -403,13 +485,52 @@ def _judge_numbers(home: Path, truth: Truth, damage: Damage) -> list[str]:
     ordered = sorted(there, key=found.__getitem__)
     if there != ordered:
         return [f"the order of runs and tasks is {ordered}, and was {there}"]
-    if any(file.startswith(("mirror/", "archive/", "backups/")) for file in damage.after):
+    if not damage.aim and any(file.startswith(("mirror/", "archive/", "backups/")) for file in damage.after):
         return []
     return [
         f"the number of {name} is {found[name]}, and was {truth.numbers[name]}"
         for name in there
         if found[name] != truth.numbers[name]
     ]
+
+
+def _judge_streams(home: Path, truth: Truth, damage: Damage, lost: dict[str, Any]) -> list[str]:
+    """No stream is made up. One flipped bit removes at most a name, and moves at most the event that it is
+    in."""
+    with closing(sqlite3.connect(home / DATABASE)) as db:
+        names = dict(db.execute("SELECT id, name FROM streams").fetchall())
+        rows = db.execute("SELECT stream, version FROM events ORDER BY position").fetchall()
+        deleted = db.execute(
+            "SELECT s.name, e.version, e.payload, e.hash FROM deleted_events AS e "
+            "JOIN streams AS s ON s.id = e.stream ORDER BY s.name, e.version"
+        ).fetchall()
+    wrong = [
+        f"{name} was made up" for name in {*names.values()} - {*truth.heads} if not name.startswith("@lost/")
+    ]
+    if sum(name.startswith("@lost/") for name in names.values()) > len(truth.events["@store"]):
+        wrong.append("there are more lost streams than there were streams")
+    if not damage.aim:
+        return wrong
+    wrong += [f"{name} is gone, and nobody says so" for name in {*truth.heads} - {*names.values()} - {*lost}]
+    right = [
+        (event.position, name, event.version)
+        for name, events in truth.events.items()
+        if truth.heads[name][0] not in ("archived", "deleted")
+        for event in events
+    ]
+    there = [(names[stream], version) for stream, version in rows]
+    known = {*there} & {(name, version) for _, name, version in right} - {damage.moved}
+    if [one for one in there if one in known] != [one[1:] for one in sorted(right) if one[1:] in known]:
+        wrong.append("the events have another order")
+    for name, (kind, _) in truth.heads.items():
+        left = [one[1:] for one in deleted if one[0] == name]
+        if kind == "deleted" and name not in lost:
+            whole = [(one.version, one.payload, one.hash) for one in truth.events[name]]
+            if left != whole:
+                wrong.append(
+                    f"the deleted run {name} has {len(left)} of {len(whole)} events, and nobody says so"
+                )
+    return wrong
 
 
 def _is_cut(damage: Damage) -> bool:

@@ -96,3 +96,28 @@ def test_a_repair_that_does_not_read_the_mirror_is_seen(truth, gone, tmp_path, m
     monkeypatch.setattr("holdfast.mirror.second_copy._runs", lambda *_: ())
     wrong, _ = repairs.try_one(truth, repairs.Oracle(truth), gone, tmp_path / "home")
     assert any("plain: versions 1 to 41 are lost, and nobody says so" in one for one in wrong)
+
+
+@pytest.mark.parametrize("how", ["archives another run", "brings a deleted run back"])
+def test_a_repair_that_believes_a_damaged_name_is_seen(truth, tmp_path, monkeypatch, how):
+    """With a repair that takes the name in the record of a deletion or an archive as it stands, one flipped
+    bit is a violation."""
+    kind, name, other = {
+        "archives another run": ("StreamArchived", "old-1", "old-3"),
+        "brings a deleted run back": ("StreamDeleted", "gone-1", "gone-5"),
+    }[how]
+    (event, *_) = [
+        one for one in truth.events["@store"] if one.type == kind and f'"stream":"{name}"' in one.payload
+    ]
+    damaged = truth.folded.replace(event.payload.encode(), event.payload.replace(name, other).encode())
+    copies = [one for one in truth.files if one.startswith(("backups/", "archive/", "mirror/"))]
+    base = {one: data for one, data in truth.files.items() if one != repairs.LOG}
+    after = {repairs.DATABASE: damaged, **dict.fromkeys(copies)}
+    damage = repairs.Damage(
+        ["flip"], base | {repairs.DATABASE: truth.folded}, after, truth.lock, aim="record"
+    )
+    wrong, _ = repairs.try_one(truth, repairs.Oracle(truth), damage, tmp_path / "home")
+    assert wrong == []
+    monkeypatch.setattr(store_records, "_with_known_head", lambda _made, event: event)
+    wrong, _ = repairs.try_one(truth, repairs.Oracle(truth), damage, tmp_path / "home")
+    assert any(one.startswith((other, name)) for one in wrong)
