@@ -1529,7 +1529,7 @@ MUTANTS = (
         REPAIR + "test_what_a_restore_took_away_stays_away",
         (
             "operations/repairing/store_records.py",
-            "        here = [_with_proven_type(one, before) for one in group if one.trust < EARLIER]\n",
+            "        here = [_as_proven(candidates, one, before) for one in group if one.trust < EARLIER]\n",
             "        here = [*group]\n",
         ),
     ),

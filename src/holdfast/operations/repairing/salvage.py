@@ -75,7 +75,8 @@ def _complete_streams(made: Salvaged, kept: str, at: int) -> None:
             made.deleted.pop(name, None)
             made.archived[name] = record = e.StreamArchived(name, version, hash.hex())
             made.add(STORE_STREAM, record, at)
-    if any(one.stream == STORE_STREAM for one in made.cuts):
+    is_cut = any(one.stream == STORE_STREAM for one in made.cuts)
+    if is_cut and candidates.own_end(STORE_STREAM) >= len(made.records):  # else the rows are older
         _restore_deletions(made, at)
     for name, (version, digest) in [*made.deleted.items()]:
         there = made.chains.get(name)

@@ -193,7 +193,7 @@ def _known_records(made: Salvaged, last: int, made_again: int, recorded: set[Any
     for version, group in groupby(candidates.of(STORE_STREAM, behind), key=lambda one: one.version):
         if version > last:
             break
-        here = [_with_proven_type(one, before) for one in group if one.trust < EARLIER]
+        here = [_as_proven(candidates, one, before) for one in group if one.trust < EARLIER]
         # Among equals, the most trusted comes first.
         likely = sorted(
             (_likelihood(one, before, made_again), n, one) for n, one in enumerate(here) if _is_record(one)
@@ -307,11 +307,18 @@ def _follows(one: Candidate, before: list[bytes]) -> bool:
     return bool(one.hash) and any(one.chained(hash, _STORE) == one.hash for hash in before)
 
 
-def _with_proven_type(one: Candidate, before: list[bytes]) -> Candidate:
-    """The record; with the type that its hash proves, if its own type is none of a record."""
-    if one.type in _TYPES:
-        return one
-    possible = (one._replace(type=type) for type in _TYPES)
+def _as_proven(candidates: Candidates, one: Candidate, before: list[bytes]) -> Candidate:
+    """The record; with the type that its hash proves, if its own type is none of a record; and of an undo,
+    which has no head, with the name that its hash proves."""
+    possible = list[Candidate]()
+    if one.type not in _TYPES:
+        possible = [one._replace(type=type) for type in _TYPES]
+    elif one.type == "StreamRestored" and _is_record(one) and not _follows(one, before):
+        event = e.decode(one.type, one.payload)
+        possible = [
+            one._replace(payload=e.encode(msgspec.structs.replace(event, stream=name)))
+            for name in candidates.names()
+        ]
     return next((other for other in possible if _follows(other, before)), one)
 
 

@@ -336,8 +336,14 @@ class Candidates:
         return {name for (name,) in rows}
 
     def own_kinds(self, name: str) -> set[str]:
-        """The kinds in the stream's rows in the store's own file."""
-        return {row.kind for row in self.heads(name) if row.trust == OWN and row.rank in REACHED}
+        """The kinds in the stream's rows that SQLite reads in the store's own file."""
+        return {row.kind for row in self.heads(name) if row.trust == OWN and row.rank == 0}
+
+    def own_end(self, name: str) -> int:
+        """The last version of a stream that SQLite reads in the store's own file."""
+        heads = (row.version for row in self.heads(name) if row.trust == OWN and row.rank == 0)
+        events = (one.version for one in self.of(name) if one.trust == OWN and one.rank == 0)
+        return max(0, *heads, *events)
 
     def archived(self) -> list[tuple[str, int, bytes]]:
         """The streams that the store's own file has as archived, with their heads."""
