@@ -484,3 +484,17 @@ def test_a_damaged_record_does_not_take_the_name_of_a_later_one(home: Path) -> N
         name: before[name] for name in ("zero", "run-3")
     }
     assert verified(home) == {"zero": "completed", "run-3": "completed"}
+
+
+def test_the_row_of_a_stream_has_a_name_that_is_no_text(home: Path) -> None:
+    """One bit of the header of the row makes bytes of it: the database is damaged, and is repaired."""
+    with Holdfast(home, durability="process") as hf:
+        hf.with_id("first").run(order, 3)
+    before, row = streams(home), row_of(home, "first")
+    assert row[2] == 13 + 2 * len("first")
+    replace(home, row, row[:2] + bytes([row[2] ^ 1]) + row[3:])
+    report = Holdfast.repair_store(home)
+    assert (report.ok, report.lost, bool(report.findings)) == (True, (), True)
+    assert {type(one.place) for one in report.findings} == {str}
+    assert streams(home) == before
+    assert verified(home) == {"first": "completed"}

@@ -56,6 +56,8 @@ def _read_others(db: apsw.Connection) -> None:
 
 def _verify_log(db: apsw.Connection) -> Iterator[Fault]:
     streams = {row[0]: row[1:] for row in db.execute(sql.query("all_streams"))}
+    if not all(isinstance(row[0], str) and isinstance(row[1], str) for row in streams.values()):
+        raise TypeError("the name or the kind of a stream is no text")
     created: dict[str, str] = {STORE_STREAM: "store"}
     archived: dict[str, e.StreamArchived] = {}
     deleted: dict[str, e.StreamDeleted] = {}
