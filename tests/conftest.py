@@ -5,6 +5,7 @@ these programs see the user's home directory, data, configuration or settings of
 import atexit
 import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 
@@ -28,6 +29,8 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # workers have the variables of the
     _home = tempfile.mkdtemp(prefix="holdfast-tests-home-")
     atexit.register(shutil.rmtree, _home, ignore_errors=True)
     _isolate(Path(_home))
+    # A shell lets what it starts in the background ignore SIGINT, and so would all programs of the tests.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
