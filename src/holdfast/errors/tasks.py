@@ -107,18 +107,20 @@ class TaskHeld(HoldfastError):
 
 
 class ClaimLost(HoldfastError):
-    """The claim `number` has ended. `actor` has the task now, with the claim `last`; empty if none has
-    it. `status` is that of the task."""
+    """The claim `number` has ended, or was never made. `actor` has the task now, with the claim `last`;
+    empty if none has it. `status` is that of the task."""
 
     code = "claim_lost"
     exit_code = 4
 
     def __init__(self, task: str, number: int, last: int, actor: str, status: str) -> None:
         now = f"{actor} has it with claim {last}" if actor else f"it is not claimed now, and is {status}"
-        super().__init__(
-            f"claim {number} of task {task[:8]} has ended, and what was done under it does not count: {now}; "
-            f"`holdfast task show {task[:8]}` shows the task"
-        )
+        what = f"claim {number} of task {task[:8]}"
+        if number > last:
+            what += " was never made"
+        else:
+            what += " has ended, and what was done under it does not count"
+        super().__init__(f"{what}: {now}; `holdfast task show {task[:8]}` shows the task")
         self.task = task
         self.number = number
         self.last = last
