@@ -115,7 +115,7 @@ def test_a_claim_is_fenced_by_its_number(hf: Holdfast, clock: FakeClock) -> None
     for act in (first.complete, first.renew, first.release, lambda: first.fail("no")):
         with pytest.raises(ClaimLost, match="has it with claim 2"):
             act()
-    with pytest.raises(ClaimLost, match="claim 3 of task .* was never made: .* has it with claim 2"):
+    with pytest.raises(ClaimLost, match=r"claim 3 of task .* was never made: .* has it with claim 2"):
         hf.tasks.complete(task, number=3)
     assert second.complete("done", {"n": 1}).attempts == 2
     assert second.complete("done").summary == "done", "the same claim may say so again"
