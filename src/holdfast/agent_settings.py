@@ -30,6 +30,8 @@ from typing import Any, Final, Literal, get_args
 
 import msgspec
 
+from holdfast import typed_values
+
 Backend = Literal["command", "script", "llm"]
 BACKENDS: Final[tuple[str, ...]] = get_args(Backend)
 PRESETS: Final = ("claude", "codex", "opencode", "gemini")
@@ -177,7 +179,7 @@ class _AgentReader:
             kind = next(one.type for one in types if one.name == key)
             given = str(value) if key == "reserve_usd" and isinstance(value, int | float) else value
             try:
-                fields[key] = msgspec.convert(given, kind, strict=key != "reserve_usd")
+                fields[key] = typed_values.convert(given, kind, strict=key != "reserve_usd")
             except msgspec.ValidationError:
                 self._fault(key, f"must be {_WORDS[key]}")
         for key in ("argv", "reads"):

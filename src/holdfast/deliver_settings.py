@@ -21,6 +21,8 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
+from holdfast import typed_values
+
 GateStage = Literal["plan", "implementation"]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 PlaceOf = Callable[[tuple[str, ...]], str]
@@ -81,7 +83,7 @@ def read_deliver(
             continue
         kind, words = _TYPES[key]
         try:
-            given = msgspec.convert(value, kind)
+            given = typed_values.convert(value, kind)
         except msgspec.ValidationError:
             faults.append(f"{place}: deliver.{key} must be {words}")
             continue
@@ -110,7 +112,7 @@ def _fault(key: str, given: Any, types: Mapping[str, Any]) -> str:
     if words is None:
         return f"is unknown; {_known(key, list(_POLICY_WORDS))}"
     try:
-        msgspec.convert(given, types[key])
+        typed_values.convert(given, types[key])
     except msgspec.ValidationError:
         is_ = f"is {given!r:.80}; it " if type(given) in (str, int, float) else ""
         return f"{is_}must be {words}"
@@ -125,4 +127,4 @@ def _known(key: str, keys: Sequence[str]) -> str:
 
 def policy(name: str, table: Mapping[str, Any]) -> Policy:
     """A policy of the settings, which have been read without a fault."""
-    return msgspec.convert({**table, "name": name}, Policy)
+    return typed_values.convert({**table, "name": name}, Policy)

@@ -22,6 +22,7 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
+from holdfast import typed_values
 from holdfast.durable_file import create_file, replace_file, sync_directory
 
 PROOF: Final = "made-by"
@@ -239,7 +240,7 @@ def _record(data_home: Path, kind: Kind, directory: Path) -> Path:
 
 def _read(path: Path) -> Trusted | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Trusted)
+        return typed_values.decode(path.read_bytes(), Trusted)
     except (OSError, msgspec.DecodeError):
         return None
 

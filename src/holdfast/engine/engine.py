@@ -44,7 +44,7 @@ from holdfast.engine.runs.workflow import WorkflowBase
 from holdfast.errors import BadInput, RunInterrupted, StoreClosed, WrongColour
 from holdfast.kernel import codec
 from holdfast.kernel import commands as c
-from holdfast.kernel.events import NOTHING, Code, RunClaimed, prepare
+from holdfast.kernel.events import NOTHING, Code, RunClaimed
 from holdfast.kernel.identity import check_run_id
 from holdfast.redaction import Redactor
 from holdfast.store.port import Append, Store
@@ -111,7 +111,6 @@ class Engine:
         `finish_operation` brings an operation on a run that was cut off to its end; it returns False if
         another process is at it. `after_work` is called when the engine closes, if runs have worked on
         files. `handlers` gives the governor, the router and their like, by name."""
-        prepare()
         if options.capture_output:
             step_output.begin(self)
         self.store = store

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, overload
 
+from holdfast import typed_values
 from holdfast.colour import refuse_in_loop
 from holdfast.errors import BadInput, BadWorkspace
 from holdfast.facade.open_store import OpenStore, blocking, several
@@ -69,7 +70,7 @@ class Reading(OpenStore):
         if stored is None:
             return None
         shown = self._reader.redactor.redact_value(msgspec.to_builtins(stored.plan))
-        return msgspec.convert(shown, Plan)
+        return typed_values.convert(shown, Plan)
 
     @blocking
     def plan_changes(self, run_id: str) -> list[str]:

@@ -1,17 +1,12 @@
 """The events that are not a run's, by family. Imported when the first of them is read or written: commands
-that look at runs only do not load them.
-
-The decoders are made here, while the module is imported and Python lets one thread in: msgspec crashes when
-two threads make decoders of one class.
-"""
+that look at runs only do not load them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Final
 
-import msgspec
-
+from holdfast import typed_values
 from holdfast.kernel import budget, links, memory, session, task
 from holdfast.kernel.events import Event
 
@@ -20,5 +15,5 @@ TYPES: Final[dict[str, type[Event]]] = {
     for cls in (*task.EVENTS, *links.EVENTS, *session.EVENTS, *memory.EVENTS, *budget.EVENTS)
 }
 DECODERS: Final[dict[str, Callable[[str], Any]]] = {
-    name: msgspec.json.Decoder(cls).decode for name, cls in TYPES.items()
+    name: typed_values.decoder(cls) for name, cls in TYPES.items()
 }

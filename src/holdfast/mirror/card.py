@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
+from holdfast import typed_values
 from holdfast.errors import Resync
 from holdfast.mirror import sealed_json
 from holdfast.mirror.line_file import Mark
@@ -44,7 +45,7 @@ def read(directory: MirrorDirectory) -> Card | None:
     if data is None or sealed_json.state_of(data) != "own":
         return None
     try:
-        card = msgspec.json.decode(data, type=Card)
+        card = typed_values.decode(data, Card)
     except msgspec.DecodeError:
         return None
     return card if card.format == FORMAT else None

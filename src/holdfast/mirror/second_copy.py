@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast import typed_values
 from holdfast.clock import microseconds
 from holdfast.mirror import card as cards
 from holdfast.mirror import run_file, sealed_json
@@ -54,7 +55,7 @@ def _runs(directory: Path, named: bool) -> Iterator[MirroredRun]:
             if data is None or sealed_json.state_of(data) != "own":
                 continue
             try:
-                run = msgspec.json.decode(data, type=_Run)
+                run = typed_values.decode(data, _Run)
             except msgspec.DecodeError:
                 continue
             if name == run_file.file_name(run.id):

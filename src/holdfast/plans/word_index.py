@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast import typed_values
 from holdfast.durable_file import replace_file
 from holdfast.workspace.fs import beneath
 from holdfast.workspace.fs.beneath import shown
@@ -124,7 +125,7 @@ def _read(path: Path | None, root: Path) -> dict[str, FileWords]:
     if path is None:
         return {}
     try:
-        kept = msgspec.msgpack.decode(path.read_bytes(), type=_Kept)
+        kept = typed_values.unpack(path.read_bytes(), _Kept)
     except (OSError, msgspec.MsgspecError):
         return {}
     if (kept.version, kept.root) != (_VERSION, str(root)):

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast import wiring
+from holdfast import typed_values, wiring
 from holdfast.errors import NotFound
 from holdfast.serving.protocol import PROTOCOL
 from holdfast.version import __version__
@@ -146,7 +146,7 @@ def _ask(path: str) -> _Found:
             check=False,
         )
         if done.returncode == 0:
-            return msgspec.json.decode(done.stdout, type=_Found)
+            return typed_values.decode(done.stdout, _Found)
         said = done.stderr.decode(errors="replace").strip().splitlines()
         return _Found(why=f"is not a working Python 3.11 or newer ({said[-1] if said else done.returncode})")
     except subprocess.TimeoutExpired:

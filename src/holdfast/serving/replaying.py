@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-import msgspec
-
+from holdfast import typed_values
 from holdfast.errors import HoldfastError, StoreError
 from holdfast.operations.replaying import IN_FLIGHT, Replay
 from holdfast.serving.recorded_code import recorded_code
@@ -39,7 +38,7 @@ def replay(
                 on_progress(number, len(ids), run_id)
             code = recorded_code(store, run_id)
             try:
-                found.append(msgspec.convert(workers.replay(run_id, code), Replay))
+                found.append(typed_values.convert(workers.replay(run_id, code), Replay))
             except StoreError:
                 raise
             except HoldfastError as error:

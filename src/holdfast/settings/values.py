@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
+from holdfast import typed_values
 from holdfast.settings.definition import Settings
 from holdfast.settings.sources import Entry
 
@@ -41,7 +42,7 @@ def converted(entry: Entry, field: msgspec.structs.FieldInfo) -> Any:
     elif entry.text and _is_table(field.type):
         value = _paired(entry.key, str(value))
     try:
-        found = msgspec.convert(value, field.type, strict=not entry.text)
+        found = typed_values.convert(value, field.type, strict=not entry.text)
     except msgspec.ValidationError:
         raise ValueError(_misfit(entry.key, value, field.type)) from None
     check: Callable[[Any], None] | None = meta_of(field, "check")

@@ -26,6 +26,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from holdfast import typed_values
+
 _LINES = "CRASH_LAB_LINES"
 _CHILD = "import sys; from holdfast.testing.crash import _main; _main(*sys.argv[1:])"
 _MOMENT = "CRASH_LAB_MOMENT"
@@ -181,7 +183,7 @@ class _Moment:
 
 def _kill_of_environment() -> Kill | None:
     text = os.environ.get(_MOMENT)
-    return msgspec.json.decode(text, type=Kill) if text else None
+    return typed_values.decode(text, Kill) if text else None
 
 
 _moment = _Moment(_kill_of_environment())

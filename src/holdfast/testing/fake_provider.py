@@ -34,6 +34,7 @@ from typing import Any, Self
 
 import msgspec
 
+from holdfast import typed_values
 from holdfast.testing.wire_protocols import PROTOCOLS, Seen, WireAnswer, WireCall, WireProtocol
 
 __all__ = ["Answer", "FakeProvider", "Fault", "ProviderRequest", "ToolCall"]
@@ -488,8 +489,8 @@ def _read_turn(turn: Any) -> Turn:
     if isinstance(turn, str):
         return turn
     if isinstance(turn, list):
-        return msgspec.convert(turn, tuple[ToolCall, ...])
-    return msgspec.convert(turn, ToolCall) if "tool" in turn else msgspec.convert(turn, Answer)
+        return typed_values.convert(turn, tuple[ToolCall, ...])
+    return typed_values.convert(turn, ToolCall) if "tool" in turn else typed_values.convert(turn, Answer)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -505,7 +506,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     script = json.loads(chosen.script.read_text("utf-8"))
     if isinstance(script, list):
         script = {"turns": script}
-    faults = msgspec.convert(script.get("faults", {}), dict[str, Fault])
+    faults = typed_values.convert(script.get("faults", {}), dict[str, Fault])
     provider = FakeProvider(
         [_read_turn(turn) for turn in script["turns"]],
         faults={int(name) if name.isdigit() else name: fault for name, fault in faults.items()},

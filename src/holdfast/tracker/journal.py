@@ -20,6 +20,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast import typed_values
 from holdfast.clock import instant, microseconds
 from holdfast.store.port import Entry, chain
 
@@ -61,7 +62,7 @@ class JournalLine(msgspec.Struct, frozen=True, omit_defaults=True):
         return found.hex() == self.hash
 
 
-_decode = msgspec.json.Decoder(JournalLine).decode
+_decode = typed_values.decoder(JournalLine)
 _encode = msgspec.json.Encoder().encode
 
 

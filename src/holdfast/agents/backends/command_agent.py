@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from holdfast import typed_values
 from holdfast.agents.backends import parsers
 from holdfast.agents.backends.parsers import PARSERS, AgentOutput, Parse
 from holdfast.agents.backends.prompting import prompt_of
@@ -180,7 +181,7 @@ class CommandAgent(_CommandLine, frozen=True, kw_only=True, omit_defaults=True):
         run = scope.execution
         pieces: list[str] = []
         for entry in run.engine.store.entries(run.id, type="OutputCaptured"):
-            kept = msgspec.json.decode(entry.payload, type=OutputCaptured)
+            kept = typed_values.decode(entry.payload, OutputCaptured)
             if (kept.key, kept.attempt, kept.source) == (step.key, step.attempt, "stdout"):
                 pieces.append(kept.text)
         output = parsers.output_of(self.parse)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol, get_type_hints
 
 import msgspec
 
+from holdfast import typed_values
 from holdfast.errors import ToolFailed
 from holdfast.spelling import did_you_mean
 
@@ -92,7 +93,7 @@ class Tool:
                     found.append(f"{self.name} needs {one.name!r}: {one.description}")
             elif one.name not in unknown:
                 try:
-                    msgspec.convert(arguments[one.name], type=one.type)
+                    typed_values.convert(arguments[one.name], one.type)
                 except msgspec.ValidationError as error:
                     found.append(f"{self.name}: {one.name!r}: {error}")
         return found

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from holdfast import typed_values
 from holdfast.engine.primitives.command import CommandResult
 from holdfast.errors import BadInput
 
@@ -27,7 +28,7 @@ def settled_result(key: str, value: object, redact: Callable[[str], str]) -> Com
     """The result that step `key` is settled with; its texts are redacted, as those of any command are. Words
     that are not given are those of the call that receives it. Raises `BadInput` for another shape."""
     try:
-        given = value if isinstance(value, CommandResult) else msgspec.convert(value, _Given)
+        given = value if isinstance(value, CommandResult) else typed_values.convert(value, _Given)
     except msgspec.ValidationError as error:
         raise BadInput(
             f"step {key} is a command: its result is an object such as {SHAPE} (--fail for a command that "

@@ -8,7 +8,7 @@ store that a newer holdfast wrote to can still be read.
 
 from __future__ import annotations
 
-from holdfast.kernel.events.encoding import TYPES, all_types, blob_of, decode, encode, prepare, type_of
+from holdfast.kernel.events.encoding import TYPES, all_types, blob_of, decode, encode, type_of
 from holdfast.kernel.events.event import NOTHING, Event, Failure, GitPosition, Unknown
 from holdfast.kernel.events.operation_events import (
     DeletedItem,
@@ -109,5 +109,5 @@ __all__ = [
     "StepInDoubt", "StepKind", "StepMeasured", "StepRan", "StepReopened", "StepSettled", "StepStarted",
     "StoreRepaired", "StreamArchived", "StreamCreated", "StreamDeleted", "StreamRestored", "TaskMove",
     "TasksApplied", "TimerFired", "Unknown", "ValueRecorded", "WaitAbandoned", "Waits", "all_types",
-    "blob_of", "decode", "encode", "prepare", "type_of",
+    "blob_of", "decode", "encode", "type_of",
 ]  # fmt: skip

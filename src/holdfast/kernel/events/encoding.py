@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast import typed_values
 from holdfast.errors import BadInput, not_text
 from holdfast.kernel.events import operation_events, run_events, step_events, store_events
 from holdfast.kernel.events.event import Event, Unknown
@@ -21,8 +22,7 @@ TYPES: Final[dict[str, type[Event]]] = {
 
 _encode = msgspec.json.Encoder().encode
 _decoders: Final[dict[str, Callable[[str], Any]]] = {}
-"""Each made when it is first needed: all of them cost 2 ms, and `holdfast list` needs one. A process
-with several threads calls `prepare` first: msgspec crashes when two threads make decoders of one class."""
+"""Each made when it is first needed: all of them cost 2 ms, and `holdfast list` needs one."""
 
 
 def type_of(event: Event) -> str:
@@ -48,13 +48,6 @@ def blob_of(event: Event) -> str:
     return found
 
 
-def prepare() -> None:
-    """Make all decoders."""
-    for name, cls in TYPES.items():
-        if name not in _decoders:
-            _decoders[name] = msgspec.json.Decoder(cls).decode
-
-
 def decode(type_name: str, payload: str) -> Event:
     """The inverse of `encode`; a type from a newer version becomes `Unknown`."""
     decoder = _decoders.get(type_name)
@@ -62,7 +55,7 @@ def decode(type_name: str, payload: str) -> Event:
         cls = TYPES.get(type_name)
         if cls is None:
             return _decode_other(type_name, payload)
-        decoder = _decoders[type_name] = msgspec.json.Decoder(cls).decode
+        decoder = _decoders[type_name] = typed_values.decoder(cls)
     event: Event = decoder(payload)
     return event
 

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast import typed_values
 from holdfast.errors import StoreCorrupt
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
@@ -197,7 +198,7 @@ def _once_steps(made: Salvaged, one: Chain, state: RunState | None) -> Iterator[
     for event in made.candidates.of(one.name, one.version):
         if event.type == "StepStarted" and '"once"' in event.payload:
             try:
-                started = msgspec.json.decode(event.payload, type=e.StepStarted)
+                started = typed_values.decode(event.payload, e.StepStarted)
             except msgspec.DecodeError:
                 continue
             if started.effect == "once" and started.key not in seen:

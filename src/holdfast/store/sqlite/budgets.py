@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from holdfast import typed_values
+
 if TYPE_CHECKING:
     from holdfast.kernel.budget import BudgetState
     from holdfast.store.budget_port import BudgetRow, RunSpending
@@ -65,10 +67,10 @@ def _state(
     reserved = ZERO
     held: dict[str, Reservation] = {}
     for one in msgspec.json.decode(reservations):
-        held[one.pop("id")] = found = msgspec.convert(one, Reservation)
+        held[one.pop("id")] = found = typed_values.convert(one, Reservation)
         reserved = reserved.plus(found.amounts)
     spent = Amounts(Decimal(usd), tokens, Decimal(seconds), steps)
-    limit = msgspec.json.decode(limits, type=Amounts)
+    limit = typed_values.decode(limits, Amounts)
     return BudgetState(
         limit, parent, spent, reserved, held, unknown, bool(is_set), by, created_at, updated_at
     )

@@ -6,13 +6,14 @@ from typing import Any
 
 import msgspec
 
+from holdfast import typed_values
 from holdfast.kernel.author import Author
 from holdfast.kernel.memory import Memory, MemoryKind
 
 BEGINNING = "(SELECT * FROM memories WHERE id >= ?1 AND id < ?1 || char(1114111))"
 """The memories whose ids begin with ?1, by their index."""
 _cites = msgspec.json.Decoder(tuple[str, ...]).decode
-_author = msgspec.json.Decoder(Author).decode
+_author = typed_values.decoder(Author)
 
 
 def memory_of(

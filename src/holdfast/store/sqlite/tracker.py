@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast import typed_values
 from holdfast.store.sqlite.choice import array
 from holdfast.store.tracker_port import LinkRow, SessionRow, TaskFilter, TaskRow
 
@@ -95,5 +96,5 @@ def _task_row(row: Sequence[Any]) -> TaskRow:
     for name in _JSON:
         found[name] = msgspec.json.decode(found[name])
     found["archived"] = bool(found["archived"])
-    fields = msgspec.convert(found, TaskFields)
+    fields = typed_values.convert(found, TaskFields)
     return TaskRow(row[0], fields, *row[width + 1 :])

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast import typed_values
 from holdfast.durable_file import replace_file
 
 _PREFIX = "root-"
@@ -89,6 +90,6 @@ def _records(directory: Path) -> Iterator[tuple[str, Root]]:
 
 def _read(path: Path) -> Root | None:
     try:
-        return msgspec.msgpack.decode(path.read_bytes(), type=Root)
+        return typed_values.unpack(path.read_bytes(), Root)
     except (OSError, msgspec.MsgspecError):
         return None

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast import typed_values
 from holdfast.errors import ContentsDamaged, GitBusy, GitError
 from holdfast.kernel.events import GitPosition
 from holdfast.workspace.contents.content_store import Contents
@@ -195,7 +196,7 @@ class Repository:
         if not position.refs:
             return GitRefs()
         try:
-            return msgspec.json.decode(self._contents.read(Ref(bytes.fromhex(position.refs))), type=GitRefs)
+            return typed_values.decode(self._contents.read(Ref(bytes.fromhex(position.refs))), GitRefs)
         except msgspec.MsgspecError as exc:
             raise ContentsDamaged([position.refs]) from exc
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast import typed_values
 from holdfast.durable_file import sync_directory
 from holdfast.errors import ContentsDamaged, GitError, GitFailed
 from holdfast.workspace.contents.batch import Batch
@@ -65,7 +66,7 @@ class GitProgress:
         if not progress:
             return {}
         try:
-            return msgspec.json.decode(self._contents.read(Ref(bytes.fromhex(progress))), type=Files)
+            return typed_values.decode(self._contents.read(Ref(bytes.fromhex(progress))), Files)
         except msgspec.MsgspecError as exc:
             raise ContentsDamaged([progress]) from exc
 

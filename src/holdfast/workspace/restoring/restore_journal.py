@@ -26,6 +26,7 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast import typed_values
 from holdfast.durable_file import replace_file, sync_directory
 from holdfast.errors import WorkspaceError
 from holdfast.workspace.contents.refs import Ref
@@ -120,7 +121,7 @@ class JournalFile:
         payload = data[1 + _DIGEST :]
         try:
             if sha256(payload).digest() == data[1 : 1 + _DIGEST]:
-                journal = msgspec.msgpack.decode(payload, type=Journal)
+                journal = typed_values.unpack(payload, Journal)
                 return msgspec.structs.replace(journal, phase=Phase(data[:1].decode()))
         except (msgspec.MsgspecError, ValueError):
             pass

@@ -17,6 +17,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from holdfast import typed_values
 from holdfast.durable_file import replace_file
 
 Signature: TypeAlias = tuple[int, int, int, int, int]
@@ -75,7 +76,7 @@ def load(path: Path) -> Index | None:
     if sha256(data[_DIGEST:]).digest() != data[:_DIGEST]:
         return None
     try:
-        index = msgspec.msgpack.decode(data[_DIGEST:], type=Index)
+        index = typed_values.unpack(data[_DIGEST:], Index)
     except msgspec.MsgspecError:
         return None
     return index if index.format == _FORMAT else None

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from holdfast import typed_values
 from holdfast.errors import ContentsDamaged, SnapshotNotFound
 from holdfast.workspace.contents.content_store import Contents
 from holdfast.workspace.contents.refs import SIZE, Ref
@@ -117,7 +118,7 @@ class Tree:
         if ref is None:
             raise SnapshotNotFound(snapshot)
         try:
-            manifest = msgspec.msgpack.decode(contents.read(ref), type=Manifest)
+            manifest = typed_values.unpack(contents.read(ref), Manifest)
         except msgspec.MsgspecError as exc:
             raise SnapshotNotFound(snapshot) from exc
         except ContentsDamaged as exc:

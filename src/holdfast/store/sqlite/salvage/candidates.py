@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import apsw
 import msgspec
 
+from holdfast import typed_values
 from holdfast.kernel import events as e
 from holdfast.store.port import GENESIS, STORE_STREAM, chain
 from holdfast.store.sqlite import sql
@@ -376,7 +377,7 @@ def _decoded(payloads: Iterable[tuple[str]], of: type[_Record]) -> Iterator[_Rec
     Unicode from some of the others."""
     for (payload,) in payloads:
         try:
-            yield msgspec.json.decode(payload, type=of)
+            yield typed_values.decode(payload, of)
         except msgspec.DecodeError:
             continue
 
