@@ -157,8 +157,8 @@ class ValueRecorded(Event, frozen=True, gc=False):
 
 class GateOpened(Event, frozen=True, gc=False):
     """The run waits: for a decision on what is shown, whose digest this is, or for a signal. Without an
-    answer until `until` (microseconds, 0 for ever) its outcome is `unanswered`. An `automatic` one waits for
-    nobody: its decision is in the same commit."""
+    answer until `until` (microseconds, 0 for ever) its outcome is `unanswered`. An `automatic` one does
+    not wait: its decision is in the same commit."""
 
     key: str
     ordinal: int

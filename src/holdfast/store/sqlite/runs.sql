@@ -280,7 +280,7 @@ CREATE TEMP TRIGGER project_gate_decided INSTEAD OF INSERT ON projected_runs WHE
     WHERE run = NEW.stream AND generation = coalesce(NEW.payload ->> '$.generation', 0)
       AND key = NEW.payload ->> '$.key';
     INSERT INTO going VALUES (NEW.stream);
-    -- Nobody executes it: it can be continued, whatever else of it waits.
+    -- No process owns it: it can be resumed, even if other branches of it wait.
     UPDATE main.runs SET status = 'pending'
     WHERE stream = NEW.stream AND owner = '' AND status IN ('pending', 'running', 'waiting', 'sleeping');
 END;

@@ -85,8 +85,7 @@ WHERE status NOT IN ('completed', 'cancelled');
 -- Child runs by their parent.
 CREATE INDEX runs_by_parent ON runs (parent) WHERE parent <> '';
 
--- Runs that nobody owns and nothing holds up: whoever continues runs finds these without a look at all
--- those that wait.
+-- Runs without an owner that wait for nothing. A worker finds them here without reading all waiting runs.
 CREATE INDEX runs_ready ON runs (stream) WHERE owner = '' AND status IN ('pending', 'running');
 
 -- Steps, but for those that are one `StepRan` in the log: a row here would be one more page in every commit.
@@ -146,7 +145,7 @@ CREATE TABLE stages (
     PRIMARY KEY (run, generation, version)
 ) STRICT, WITHOUT ROWID;
 
--- What was done to runs from outside, and can be taken back.
+-- Operations: changes from outside that can be undone.
 CREATE TABLE operations (
     stream            INTEGER PRIMARY KEY,
     kind              TEXT    NOT NULL,
