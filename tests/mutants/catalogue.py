@@ -545,7 +545,7 @@ MUTANTS = (
         ("engine/files/file_windows.py", "        return not later\n", "        return True\n"),
     ),
     mutant(
-        "what a person changed while the run waited is taken back",
+        "a person's change while the run waited is rolled back",
         ENGINE + "test_files.py::test_what_a_person_changed_in_a_gap_stays",
         (
             "kernel/file_history.py",
