@@ -270,7 +270,7 @@ def test_a_replay_is_interrupted_if_it_gets_no_thread_for_a_branch_beyond_the_li
 tries: list[int] = []
 
 
-@step(retry=Retry(attempts=3, initial=0.01))
+@step(retry=Retry(attempts=3, initial=0.1))
 async def twice() -> int:
     tries.append(1)
     if len(tries) < 2:

@@ -23,8 +23,8 @@ class Heartbeat:
         self._closed = threading.Event()
 
     def beat_for(self, run: Execution) -> None:
-        """Interrupts the run if no thread is left: without a heartbeat, what an attempt changed before a crash
-        would not be rolled back."""
+        """Interrupts the run if no thread is left: without a heartbeat, what an attempt changed before a
+        crash would not be rolled back."""
         self._engine.beat()
         with self._lock:
             self._runs.add(run.id)
