@@ -17,7 +17,8 @@ import msgspec
 T = TypeVar("T")
 _Decode = Callable[[bytes | str], Any]
 
-_lock = threading.Lock()
+_lock = threading.RLock()
+"""Reading runs Python code, so a signal handler that decodes may run in it."""
 # No child is forked with a class that is half read, or with the lock held.
 os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 _json: Final[dict[Any, _Decode]] = {}
@@ -26,7 +27,11 @@ _packed: Final[dict[Any, Callable[[bytes], Any]]] = {}
 
 def decoder(of: Any) -> _Decode:
     """The function that decodes JSON as this type; it raises `msgspec.DecodeError`."""
-    found = _json.get(of)
+    try:
+        found = _json.get(of)
+    except TypeError:  # metadata that cannot be hashed
+        with _lock:
+            return msgspec.json.Decoder(of).decode
     if found is None:
         with _lock:
             found = _json[of] = msgspec.json.Decoder(of).decode

@@ -399,5 +399,38 @@ def test_a_helper_that_cannot_be_started_leaves_the_queue_usable(monkeypatch):
     assert disk.batches == [[second]]
 
 
+def test_a_helper_that_cannot_be_started_during_a_commit_fails_only_its_submission(monkeypatch):
+    """The commit that is under way is acknowledged, and those after it are."""
+    commit = GroupCommit(disk := Disk(held=True))
+    first = submit(commit, Item("first"))
+    disk.begun.get(timeout=PATIENCE_S)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", _no_thread)
+        with pytest.raises(RuntimeError, match="can't start"):
+            commit.submit_soon(Item("soon"), lambda _: None)
+        disk.free.set()
+        assert join(first) == ["done"]
+        commit.submit(Item("second"))
+    assert names(disk) == [["first"], ["second"]]
+    usable(commit)
+
+
+def test_what_is_queued_for_the_helper_when_it_closes_is_committed():
+    """A submitter leads at that moment; the helper stays until its own turn is over."""
+    commit = GroupCommit(disk := Disk(held=True))
+    done = queue.Queue()
+    first = submit(commit, Item("first"))
+    disk.begun.get(timeout=PATIENCE_S)
+    commit.submit_soon(Item("soon"), done.put)
+    closing = threading.Thread(target=commit.close, daemon=True)
+    closing.start()
+    closing.join(0.05)
+    disk.free.set()
+    assert join(first) == ["done"]
+    assert done.get(timeout=PATIENCE_S).name == "soon"
+    closing.join(PATIENCE_S)
+    assert not closing.is_alive()
+
+
 def _no_thread(self):
     raise RuntimeError("can't start new thread")

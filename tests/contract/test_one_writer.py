@@ -12,7 +12,9 @@ from pathlib import Path
 
 import apsw
 import pytest
+from tests.engine.missing_threads import refusing_threads
 
+from holdfast import file_lock
 from holdfast.errors import StoreCorrupt, StoreFull
 from holdfast.kernel import events as e
 from holdfast.store.port import NO_EVENTS, Append, new_event
@@ -155,6 +157,32 @@ def test_verify_looks_at_every_column(store, home, damage):
     db.execute(damage)
     db.close()
     assert list(store.verify())
+
+
+def test_a_long_wait_that_gets_no_thread_to_report_it_is_a_wait_all_the_same(tmp_path, monkeypatch):
+    path = str(tmp_path / "write.lock")
+    holder = write_lock.WriteLock(path)
+    mine = write_lock.WriteLock(path)
+    waits = threading.Event()
+
+    def lock_soon(fd):
+        waits.set()
+        file_lock.lock(fd)
+
+    def pass_gate():
+        with mine:
+            passed.append(1)
+
+    passed = []
+    waiting = threading.Thread(target=pass_gate)
+    monkeypatch.setattr(write_lock, "lock", lock_soon)
+    monkeypatch.setattr(threading.Thread, "start", refusing_threads("holdfast-write-lock"))
+    with holder:
+        waiting.start()
+        assert waits.wait(20)
+    waiting.join(20)
+    assert passed == [1]
+    assert write_lock._waiting == {}
 
 
 def test_whoever_waits_long_for_the_gate_is_told_who_holds_it(tmp_path, monkeypatch, caplog):

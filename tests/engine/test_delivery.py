@@ -64,29 +64,30 @@ def plain(open_hf):
 def test_the_clock_moves_with_deliveries_only():
     """Two readings between them are equal, however slow the machine is."""
     real = Real()
-    clock = CodeClock(real, 0)
+    clock = CodeClock(real, 1_000_000)
     real.at += 5
     assert clock.read() == clock.read() == 1000.0
-    clock.move()
-    assert clock.read() == 1005.0
-
-
-def test_the_clock_is_ahead_after_a_replayed_hour_and_keeps_its_pace():
-    """A timer of the history has passed; the clock does not wait for the real one to catch up."""
-    real = Real()
-    clock = CodeClock(real, 0)
-    clock.move_to(4600.0)
-    assert clock.read() == 4600.0
-    real.at += 10
-    clock.move()
-    assert clock.read() == 4610.0
-
-
-def test_recorded_outcomes_took_their_time():
-    """In a replay they come at once, and the clock shows the time that they took then."""
-    clock = CodeClock(Real(), 1_000_000)
-    clock.replay(8_500_000)
+    clock.reach(8_500_000)
     assert clock.read() == 1007.5
+    clock.reach(3_000_000)
+    assert clock.read() == 1007.5, "a clock that was set back"
+    clock.move_to(1010.0)
+    assert clock.read() == 1010.0
+
+
+def test_differences_are_the_same_wherever_the_clock_begins():
+    """Each process has a clock of its own: rounding must not decide what the code does."""
+    seen = set()
+    for began in (0.1, 77_777.777, 1e6 / 3):
+        real = Real()
+        real.at = began
+        clock = CodeClock(real, 5)
+        first = clock.read()
+        clock.reach(1_234_567)
+        second = clock.read()
+        clock.move_to(second + 0.1)
+        seen.add((second - first, clock.read() - second, clock.read() >= second + 0.1))
+    assert len(seen) == 1, seen
 
 
 def test_code_that_only_looks_at_the_clock_sees_it_move():
@@ -95,7 +96,7 @@ def test_code_that_only_looks_at_the_clock_sees_it_move():
     for _ in range(2000):
         real.at += 1
         clock.read()
-    assert clock.read() > 2000
+    assert clock.read() > 1900
 
 
 def test_a_deadline_that_had_passed_has_passed_again(lives):
@@ -120,6 +121,37 @@ def test_a_deadline_that_had_passed_has_passed_again(lives):
         return plot, plain
 
     assert lives(make) == [True]
+
+
+def test_a_replay_reads_what_the_live_code_read(lives):
+    """Code that decides by the clock, such as a rate limiter, takes the same path."""
+    seen = []
+
+    def make(last, _):
+        @step
+        async def slow(number: int) -> int:
+            await asyncio.sleep(0.01 * number)
+            return number
+
+        async def plot():
+            loop = asyncio.get_running_loop()
+            began, read = loop.time(), []
+
+            async def one(number):
+                await slow(number)
+                read.append(loop.time() - began)
+                await asyncio.sleep(0.003)
+                read.append(loop.time() - began)
+
+            await asyncio.gather(*(one(number) for number in range(4)))
+            seen.append(read)
+            return await last()
+
+        return plot, plain
+
+    lives(make)
+    first, again = seen
+    assert first == again and first == sorted(first) and len(first) == 8 and first[-1] > 0.03
 
 
 def test_a_sleep_after_a_replayed_timer_is_not_longer(lives):

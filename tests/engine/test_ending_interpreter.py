@@ -12,7 +12,7 @@ import pytest
 from tests.engine.missing_threads import refusing_threads
 from tests.engine.test_gates import parked
 
-from holdfast import InDoubt, Retry, RunInterrupted, approval, command, parallel, step, workflow
+from holdfast import Holdfast, InDoubt, Retry, RunInterrupted, approval, command, parallel, step, workflow
 from holdfast.thread_pool import ThreadPool
 
 PROGRAM = """
@@ -270,7 +270,7 @@ def test_a_replay_is_interrupted_if_it_gets_no_thread_for_a_branch_beyond_the_li
 tries: list[int] = []
 
 
-@step(retry=Retry(attempts=3, initial=0.01))
+@step(retry=Retry(attempts=3, initial=0.1))
 async def twice() -> int:
     tries.append(1)
     if len(tries) < 2:
@@ -305,6 +305,29 @@ def test_a_run_is_interrupted_if_a_command_gets_no_thread(open_hf, monkeypatch):
         with pytest.raises(InDoubt, match="was ended: no thread for command printf#1"):
             hf.with_id("doubt").run(with_a_command, "once")
     assert [run.result(30) for run in open_hf().recover()] == [7]
+
+
+@step(effect="workspace")
+def on_files() -> int:
+    return 7
+
+
+@workflow
+def with_files() -> int:
+    return on_files()
+
+
+def test_a_run_on_files_is_interrupted_if_its_heartbeat_gets_no_thread(tmp_path, monkeypatch):
+    """The next run that works on files starts the heartbeat."""
+    (root := tmp_path / "root").mkdir()
+    with Holdfast(tmp_path / "home", workspace=root) as hf:
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", refusing_threads("holdfast-heartbeat"))
+            with pytest.raises(RunInterrupted, match="no thread for its heartbeat: can't start"):
+                hf.with_id("run").run(with_files)
+        assert hf.get("run").status == "running"
+        assert hf.resume("run").result(30) == 7
+        assert any(thread.name == "holdfast-heartbeat" for thread in threading.enumerate())
 
 
 @pytest.mark.parametrize("flow", [with_a_step, with_an_async_child])

@@ -5,8 +5,10 @@ The oracle (tests/crash/oracle) tries random programs; these are the smallest pr
 
 import asyncio
 import queue
+import sys
 import threading
 import time
+from contextlib import aclosing
 
 import pytest
 
@@ -919,3 +921,114 @@ def test_a_history_of_an_older_version_is_resumed(resumed, monkeypatch, ask, las
     monkeypatch.setitem(kernel._DECIDE, kernel.c.ClaimRun, unordered)
     before, result = resumed(plot)
     assert (sorted(before), result, ran) == (["a", "b"], "('a', 'b')", ["last"])
+
+
+def test_a_step_in_the_clean_up_of_a_generator(hf, act, ask):
+    """The code closes it, early or late, and the step is one as any other. It was taken for Ctrl-C."""
+
+    async def pages():
+        try:
+            yield await ask("1")
+            yield await ask("2")
+        finally:
+            await ask("bye")
+
+    async def plot():
+        first = pages()
+        found = [await anext(first)]
+        await first.aclose()
+        async with aclosing(pages()) as second:
+            async for page in second:
+                found.append(page)
+                break
+        return found
+
+    assert len(hf.with_id("x").run(act(plot))) == 2
+    assert [one.key for one in hf.get("x").steps] == ["ask#1", "ask#2", "ask#3", "ask#4"]
+
+
+def test_a_generator_that_the_code_drops(open_hf, act, ask, last, crashes):
+    """The loop closes it in a task. That task has its place among the others."""
+
+    async def pages():
+        try:
+            yield await ask("1")
+        finally:
+            await ask("bye")
+
+    async def plot():
+        async for _ in pages():
+            break
+        await ask("next")
+        return await last()
+
+    first = open_hf()
+    with pytest.raises((Exception, KeyboardInterrupt)):
+        first.with_id("x").run(act(plot))
+    crashes.bury(first)
+    hf = open_hf()
+    hf.with_id("x").run(act(plot))
+    assert sum(one.name == "ask" for one in hf.get("x").steps) == 3
+
+
+def test_a_step_in_the_clean_up_of_a_plain_generator(hf, act):
+    @step
+    def look_up(topic: str) -> str:
+        return topic
+
+    def pages():
+        try:
+            yield look_up("1")
+            yield look_up("2")
+        finally:
+            look_up("bye")
+
+    def plot():
+        first = pages()
+        found = [next(first)]
+        first.close()
+        for page in pages():
+            found.append(page)
+            break
+        return found
+
+    assert hf.with_id("x").run(act(plot)) == ["1", "1"]
+    assert hf.get("x").steps[-1].key == "look_up#4"
+
+
+def test_the_names_of_tasks_are_numbered_in_the_run(hf, act, ask):
+    """asyncio counts the tasks of the process."""
+
+    async def named():
+        return asyncio.current_task().get_name()
+
+    async def plot():
+        await ask("a")
+        return await asyncio.gather(named(), asyncio.create_task(named(), name="mine"), named())
+
+    assert [hf.run(act(plot)) for _ in range(2)] == [["Task-2", "mine", "Task-3"]] * 2
+
+
+if sys.version_info >= (3, 12):
+
+    def test_eager_tasks_are_not_ahead_of_their_creator(open_hf, act, ask, last, crashes):
+        """A replay delivers nothing to a task that begins at once before the code that creates it rests."""
+
+        async def plot():
+            asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
+            found = []
+
+            async def one(topic):
+                found.append(await ask(topic))
+
+            task = asyncio.create_task(one("a"))
+            found.append("begun")
+            await task
+            await last()
+            return found
+
+        first = open_hf()
+        with pytest.raises((Exception, KeyboardInterrupt)):
+            first.with_id("x").run(act(plot))
+        crashes.bury(first)
+        assert open_hf().with_id("x").run(act(plot))[0] == "begun"

@@ -4,6 +4,7 @@ import re
 import threading
 
 import pytest
+from tests.engine.test_gates import parked
 
 from holdfast import Holdfast, approval, step
 from holdfast.errors import BadInput
@@ -52,6 +53,7 @@ def test_a_newcomer_can_answer_from_the_text_alone(open_hf, act):
     hf.sessions.start("ann")
     hf.with_id("asks").start(act(lambda: approval("Send the letter?", show="text")))
     assert opened.wait(30)
+    parked(hf, "asks")
 
     @step
     def fails():

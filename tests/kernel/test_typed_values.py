@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import pytest
@@ -81,6 +82,28 @@ if not child:
 other.join()
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
+HANDLER = """
+from __future__ import annotations
+import signal
+import msgspec
+from holdfast import typed_values
+
+class Inside(msgspec.Struct):
+    x: int
+
+def slow():
+    signal.raise_signal(signal.SIGUSR1)
+    return int
+
+class Slow(msgspec.Struct):
+    x: slow()
+
+found = []
+signal.signal(signal.SIGUSR1, lambda *_: found.append(typed_values.decode(b'{"x": 1}', Inside).x))
+signal.alarm(10)
+value = typed_values.decode(b'{"x": 2}', Slow).x
+print(*found, value)
+"""
 BUILT_IN = {"dict", "list", "tuple", "str", "int", "float", "Any", "msgspec", "Raw"}
 
 
@@ -104,6 +127,15 @@ def test_a_fork_waits_for_a_class_that_is_half_read() -> None:
     """A child would inherit the half and the lock."""
     done = execute(FORK)
     assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr
+
+
+def test_a_signal_handler_may_decode_while_a_class_is_read() -> None:
+    done = execute(HANDLER)
+    assert (done.returncode, done.stdout) == (0, "1 2\n"), done.stderr
+
+
+def test_a_type_with_metadata_that_cannot_be_hashed() -> None:
+    assert typed_values.convert("a", Annotated[str, {"x": 1}]) == "a"
 
 
 def test_a_value_that_does_not_fit_is_refused() -> None:

@@ -117,6 +117,8 @@ def test_a_claim_is_fenced_by_its_number(hf: Holdfast, clock: FakeClock) -> None
             act()
     with pytest.raises(ClaimLost, match=r"claim 3 of task .* was never made: .* has it with claim 2"):
         hf.tasks.complete(task, number=3)
+    with pytest.raises(ClaimLost, match=r"claim 0 of task .* was never made"):
+        hf.tasks.complete(task, number=0)
     assert second.complete("done", {"n": 1}).attempts == 2
     assert second.complete("done").summary == "done", "the same claim may say so again"
     with pytest.raises(Refused, match="is completed; reopen"):

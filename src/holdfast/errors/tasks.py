@@ -116,7 +116,7 @@ class ClaimLost(HoldfastError):
     def __init__(self, task: str, number: int, last: int, actor: str, status: str) -> None:
         now = f"{actor} has it with claim {last}" if actor else f"it is not claimed now, and is {status}"
         what = f"claim {number} of task {task[:8]}"
-        if number > last:
+        if not 0 < number <= last:
             what += " was never made"
         else:
             what += " has ended, and what was done under it does not count"

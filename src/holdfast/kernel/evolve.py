@@ -56,6 +56,7 @@ def _step(state: RunState, key: str, version: int) -> StepState:
 
 def _claimed(state: RunState, event: e.RunClaimed, version: int, at: int) -> None:
     state.owner, state.epoch = event.owner, event.epoch
+    state.begun_at = state.begun_at or at
     if not event.ordered:
         state.loose = ALWAYS
     elif state.loose == ALWAYS:
@@ -336,7 +337,7 @@ def _timer_fired(state: RunState, event: e.TimerFired, version: int, at: int) ->
     ):
         state.timers.pop()  # in an owner's memory, where the version stands still
         first = before.first
-    state.timers.append(Fired(event.scope, first, event.last, version, at))
+    state.timers.append(Fired(event.scope, first, event.last, version))
 
 
 def _checkpoint_taken(state: RunState, event: e.CheckpointTaken, version: int, at: int) -> None:

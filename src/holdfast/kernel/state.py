@@ -137,7 +137,6 @@ class Fired(msgspec.Struct, frozen=True, gc=False):
     first: int
     last: int
     version: int
-    at: int
 
 
 class Generation(msgspec.Struct):
@@ -211,6 +210,8 @@ class RunState(msgspec.Struct):
     budget: str = ""
     """The budget that pays for its steps; empty for the default one."""
     created_at: int = 0
+    begun_at: int = 0
+    """When it was executed first."""
     updated_at: int = 0
     version: int = 0
     steps: dict[str, StepState] = {}

@@ -1,52 +1,54 @@
 """The clock of a run's own code, which `loop.time()` returns there.
 
-It stands still between two deliveries. What the code does there must not depend on how fast the machine is,
-and `asyncio.timeout` compares two readings. It never goes back: a timer that is delivered from the history
-has passed, and so has the time that the recorded outcomes took. After the replay it runs with the real
-clock, ahead of it.
+It shows the time by the log: since the run began, until the outcome was recorded that the code received last.
+So a replay reads what the live code read, and code that decides by the clock, such as a rate limiter, takes
+the same path. The clock stands still between two deliveries and never goes back.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 _READINGS = 1000
 """Code that does nothing but look at the clock sees it move after so many readings."""
+_GRID = 1 << 20
+"""Readings are whole parts of a second, so many: their differences are exact, although the clock begins at
+another time in every process."""
 
 
 class CodeClock:
-    def __init__(self, real: Callable[[], float], created_at: int) -> None:
+    def __init__(self, real: Callable[[], float], began_at: int) -> None:
+        """`began_at` is when the run began, in microseconds of wall time."""
         self._real = real
-        self._now = self._began = real()
-        self._created_at = self._recorded_at = created_at
-        self._passed = self._ahead = 0.0
+        self._began_at = began_at
+        self._began = self._now = math.floor(real() * _GRID) / _GRID
         self._readings = 0
-        self._stands = True
+        self._ahead = 0.0
 
     def read(self) -> float:
         self._readings += 1
-        if not self._stands or self._readings > _READINGS:
-            self._set()
+        if self._readings > _READINGS:
+            self._spin()
         return self._now
 
-    def move(self) -> None:
-        """An outcome is delivered: the next reading is a new one."""
-        self._stands = False
+    def reach(self, at: int) -> None:
+        """An outcome is delivered that was recorded at this wall time, in microseconds."""
+        self._pass((at - self._began_at) / 1e6)
 
     def move_to(self, when: float) -> None:
         """A timer is delivered, which was set for then."""
-        self._passed = max(self._passed, when)
-        self._stands = False
+        self._pass(when - self._began)
 
-    def replay(self, at: int) -> None:
-        """An outcome is delivered that was recorded at this wall time, in microseconds."""
-        if at > self._recorded_at:
-            self._recorded_at = at
-        self._stands = False
+    def _pass(self, elapsed_s: float) -> None:
+        self._readings = 0
+        now = self._began + math.ceil(elapsed_s * _GRID) / _GRID
+        if now > self._now:
+            self._now = now
 
-    def _set(self) -> None:
-        recorded = self._began + (self._recorded_at - self._created_at) / 1e6
+    def _spin(self) -> None:
+        """Move with the real clock from here on."""
         real = self._real()
-        self._ahead = max(self._ahead, self._passed - real, recorded - real)
+        if self._readings == _READINGS + 1:
+            self._ahead = self._now - real
         self._now = max(self._now, real + self._ahead)
-        self._readings, self._stands = 0, True

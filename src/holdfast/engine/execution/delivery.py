@@ -22,7 +22,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
 from holdfast.engine.execution.control import Control
-from holdfast.kernel.history import is_awaited, is_called, outcomes, timer_key
+from holdfast.kernel.history import is_awaited, is_called, outcomes
 
 if TYPE_CHECKING:
     from holdfast.engine.execution.execution import Execution
@@ -87,7 +87,6 @@ class Delivery:
         self._placed: deque[Turn] = deque()
         self.handing: Turn | None = None
         """The last one that `next` returned: Ctrl-C can fall before it is delivered."""
-        self._fired_at: dict[str, int] = {}
         if self.replaying:
             self._load()
 
@@ -98,9 +97,6 @@ class Delivery:
         self._pending.update(self._expected)
         self._places = {key: place for place, key in history if place <= state.loose}
         self._loose_left = len(self._places)
-        for fired in state.timers:
-            for number in range(fired.first, fired.last + 1):
-                self._fired_at[timer_key(fired.scope, number)] = fired.at
         for step in state.steps.values():
             if step.version > state.loose:
                 if is_called(step):
@@ -165,11 +161,6 @@ class Delivery:
         self._pending.discard(key)
         self.progress += 1
         return True
-
-    def recorded_at(self, key: str) -> int:
-        """When the outcome was recorded, in microseconds; 0 if that is not known."""
-        step = self.run.state.steps.get(key)
-        return self._fired_at.get(key, 0) if step is None else step.ended_at
 
     def next(self, *, at_rest: bool) -> Turn | None:
         """The outcome to deliver now; None if there is none yet. A replay that cannot continue then diverges,

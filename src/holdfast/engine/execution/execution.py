@@ -448,7 +448,7 @@ class Execution:
         if self.control is not None:
             raise self.control
         unwinding = sys.exception()
-        if unwinding is not None and isinstance(unwinding, _INTERRUPTS):
+        if unwinding is not None and isinstance(unwinding, _INTERRUPTS) and not self._closes(unwinding):
             # A step in a `finally` that runs because of Ctrl-C would be recorded out of its place.
             raise self.interrupted(unwinding)
         if self.over:  # saves a call for each step
@@ -486,6 +486,19 @@ class Execution:
                 self._refuse_unordered(past)
             delivery.visit(past)
         return past
+
+    def _closes(self, unwinding: BaseException) -> bool:
+        """Whether the code closes one of its own generators. A coroutine that Python destroys has no task."""
+        if type(unwinding) is not GeneratorExit:
+            return False
+        if not self.is_async:
+            return True
+        import asyncio
+
+        try:
+            return asyncio.current_task() is not None
+        except RuntimeError:  # no loop runs any more
+            return False
 
     def _diverge_by_arguments(self, past: StepState, present: bytes) -> None:
         from holdfast.engine.execution.changed_arguments import describe

@@ -80,12 +80,15 @@ class TaskDelivery(Delivery):
         """The tasks of the run beside its driver."""
         self.driver: asyncio.Task[Any] | None = None
         self.timers: set[CodeTimer] = set()
-        self.clock = CodeClock(self.watched.time, run.state.created_at)
+        self.clock = CodeClock(self.watched.time, run.state.begun_at or run.state.created_at)
         self.handles: deque[asyncio.Handle] = deque()
         """The callbacks of the code that are to run."""
         self.awake = False
         """Whether `run_code` runs or will."""
         self._running = False
+        self.eager = 0
+        """How many tasks are being created that begin at once (`asyncio.eager_task_factory`): the code that
+        creates them is not at rest."""
         self._passes = 0
         self._barrier: dict[asyncio.Future[None], str] = {}
         self._replay_watch = ReplayWatch(self)
@@ -142,15 +145,18 @@ class TaskDelivery(Delivery):
         turn = self.next(at_rest=not self.handles)
         if turn is None:
             return False
-        self.clock.move()
+        self._move_clock(turn.key)
         turn.deliver()
         return True
 
     def take(self, key: str) -> None:
         super().take(key)
-        at = self.recorded_at(key)
-        if at:
-            self.clock.replay(at)
+        self._move_clock(key)
+
+    def _move_clock(self, key: str) -> None:
+        step = self.run.state.steps.get(key)
+        if step is not None and step.ended_at:  # else it is a timer, which moves the clock itself
+            self.clock.reach(step.ended_at)
 
     # Calls
 
@@ -170,7 +176,7 @@ class TaskDelivery(Delivery):
         the run has anything to do; returns whether it was. This is so for nearly every recorded step."""
         if not self.is_pending(key):
             return True
-        if self.handles or not self.is_next(key):
+        if self.handles or self.eager or not self.is_next(key):
             return False
         task = asyncio.current_task(self.watched.loop)
         if task is not None and getattr(task, "_must_cancel", False):

@@ -32,6 +32,8 @@ class NumberedTask(asyncio.Task[Any]):
 
     def __init__(self, run_id: str, number: int, coro: Any, **kwargs: Any) -> None:
         self._hash = (zlib.crc32(run_id.encode()) << 24) + number
+        if kwargs.get("name") is None:
+            kwargs["name"] = f"Task-{number}"  # asyncio counts the tasks of all runs
         super().__init__(coro, **kwargs)
 
     def __hash__(self) -> int:
@@ -94,6 +96,8 @@ class TaskFactory:
         """`shared`: it runs in the scope of its caller, which waits for it. `by_chance`: an older holdfast
         gave such branches any number."""
         run = scope.execution
+        delivery = run.tasks_delivery
+        assert delivery is not None
         # A context that the caller passes may be shared by several tasks: never set it in place.
         context = copy_context() if context is None else context.copy()
         branch = scope if shared else scope.child(_name(coro))
@@ -104,9 +108,12 @@ class TaskFactory:
         if self.previous is None:
             task: Any = NumberedTask(run.id, run.task_number, coro, loop=loop, context=context, **kwargs)
         else:
-            task = self.previous(loop, coro, context=context, **kwargs)
-        assert run.tasks_delivery is not None
-        run.tasks_delivery.tasks.add(task)
+            delivery.eager += 1
+            try:
+                task = self.previous(loop, coro, context=context, **kwargs)
+            finally:
+                delivery.eager -= 1
+        delivery.tasks.add(task)
         task.add_done_callback(partial(run.task_ended, None if shared else branch.counters))
         return task
 

@@ -33,7 +33,8 @@ class Unawaited:
     def forgotten(self, tasks: Iterable[asyncio.Task[Any]]) -> list[str]:
         """The calls that are still not awaited when the function has ended, by kind and name. Closes them,
         so that Python does not warn. A call that was given to a task belongs to that task."""
-        given = {id(task.get_coro()) for task in tasks}
+        # Python 3.12 crashes if it is asked for the coroutine of an eager task that is done.
+        given = {id(task.get_coro()) for task in tasks if not task.done()}
         left = [one for one in self._calls if _is_new(one[2]) and id(one[2]) not in given]
         self._calls = []
         for _, _, call in left:

@@ -1,9 +1,10 @@
 """An event loop that gives the callbacks and timers of a run's code to that run.
 
 asyncio's tasks and futures look `call_soon` up on the loop each time, and `asyncio.sleep`,
-`asyncio.timeout` and `wait_for` do the same with `call_at`, `call_later` and `time`. So these four,
-shadowed on the loop object, see everything that the code of a run schedules: it runs in a context that has
-the run's scope. Callbacks of anybody else go to the loop as before.
+`asyncio.timeout` and `wait_for` do the same with `call_at`, `call_later` and `time`. An async generator that
+the code drops is closed by a task that the loop creates with `call_soon_threadsafe`. So these five, shadowed
+on the loop object, see everything that the code of a run schedules: it runs in a context that has the run's
+scope. All other callbacks go to the loop as before.
 """
 
 from __future__ import annotations
@@ -31,11 +32,13 @@ class WatchedLoop:
         self._due: deque[TaskDelivery] = deque()
         self._called = False
         self._call_soon: Callable[..., Any] = loop.call_soon
+        self._call_soon_threadsafe: Callable[..., Any] = loop.call_soon_threadsafe
         self._call_at: Callable[..., Any] = loop.call_at
         self._call_later: Callable[..., Any] = loop.call_later
         self.time: Callable[[], float] = loop.time
         for name, shadow in (
             ("call_soon", self._soon),
+            ("call_soon_threadsafe", self._soon_threadsafe),
             ("call_at", self._at),
             ("call_later", self._later),
             ("time", self._time),
@@ -78,6 +81,13 @@ class WatchedLoop:
                     delivery.wake()
                 return handle
         return self._call_soon(callback, *args, context=context)
+
+    def _soon_threadsafe(self, callback: Any, *args: Any, context: Context | None = None) -> Any:
+        is_here = (
+            asyncio._get_running_loop() is self.loop
+        )  # a thread of `asyncio.to_thread` has the scope, too
+        call_soon = self._soon if is_here else self._call_soon_threadsafe
+        return call_soon(callback, *args, context=context)
 
     def _at(self, when: float, callback: Any, *args: Any, context: Context | None = None) -> Any:
         scope, delivery = self._of(context)

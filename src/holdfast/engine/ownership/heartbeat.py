@@ -23,12 +23,19 @@ class Heartbeat:
         self._closed = threading.Event()
 
     def beat_for(self, run: Execution) -> None:
+        """Interrupts the run if no thread is left: without a heartbeat, what an attempt changed before a
+        crash would not be rolled back."""
         self._engine.beat()
         with self._lock:
             self._runs.add(run.id)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._beat, name="holdfast-heartbeat", daemon=True)
-                self._thread.start()
+            if self._thread is not None:
+                return
+            thread = threading.Thread(target=self._beat, name="holdfast-heartbeat", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                raise run.interrupt(f"no thread for its heartbeat: {error}") from None
+            self._thread = thread
 
     def _beat(self) -> None:
         while True:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -190,7 +190,8 @@ def _release_when_idle(execution: Execution) -> None:
             crew.wait_idle()
         _dismiss(engine, execution.id, released=release_quietly(engine, execution.id))
 
-    threading.Thread(target=wait, name=f"holdfast-left-{execution.id}", daemon=True).start()
+    with suppress(RuntimeError):  # no thread is left: the run is released when the process ends
+        threading.Thread(target=wait, name=f"holdfast-left-{execution.id}", daemon=True).start()
 
 
 def _finish(engine: Engine, run: Run[Any], outcome: Outcome, on_park: OnPark) -> None:

@@ -75,21 +75,19 @@ class GroupCommit(Generic[S]):
             raise item.error
 
     def submit_soon(self, item: S, done: Callable[[S], None]) -> None:
-        """Enqueue and return; `done(item)` is called later from the committing thread."""
+        """Enqueue and return; `done(item)` is called later from the committing thread. Raises `RuntimeError`,
+        and enqueues nothing, if the system has no thread for the helper."""
         try:
             with self._lock:
+                self._begin_helper()  # a later commit could only fail without it
                 if item.seal is not None:
                     item.seal(item)
                 item.wake = done
                 self._queue.append(item)
                 if self._leader is None:
                     self._leader = _HELPER
-                    self._call_helper()
+                    _release(self._called)
         except BaseException:
-            with self._lock:
-                if self._leader is _HELPER and self._helper is None:  # no thread is left to lead
-                    self._leader = None
-                    self._queue.remove(item)
             self._pass_on(None)
             raise
 
@@ -98,8 +96,7 @@ class GroupCommit(Generic[S]):
         with self._lock:
             self._closed = True
             helper = self._helper
-            if helper is not None:
-                self._call_helper()
+            _release(self._called)
         if helper is not None:
             helper.join()
 
@@ -133,7 +130,7 @@ class GroupCommit(Generic[S]):
                 heir = self._queue[0] if self._queue else None
                 self._leader = heir if heir is None or isinstance(heir.wake, _LOCK) else _HELPER
             if self._leader is _HELPER:
-                self._call_helper()
+                _release(self._called)
             elif self._leader is not None:
                 _release(self._leader.wake)  # type: ignore[attr-defined]
 
@@ -159,12 +156,11 @@ class GroupCommit(Generic[S]):
                 self._queue.remove(item)
         self._pass_on(item)
 
-    def _call_helper(self) -> None:
+    def _begin_helper(self) -> None:
         if self._helper is None:
             helper = threading.Thread(target=self._help, name="holdfast-commit", daemon=True)
             helper.start()
             self._helper = helper
-        _release(self._called)
 
     def _help(self) -> None:
         while True:
@@ -175,7 +171,10 @@ class GroupCommit(Generic[S]):
                 except BaseException:
                     _log_error("a commit was interrupted")
             with self._lock:
-                if self._closed and self._leader is not _HELPER:
+                is_needed = self._leader is _HELPER or any(
+                    not isinstance(one.wake, _LOCK) for one in self._queue
+                )
+                if self._closed and not is_needed:
                     self._helper = None
                     return
 

@@ -116,8 +116,12 @@ def _watch(write_lock: WriteLock, since: float) -> None:
     with _watching:
         _waiting[write_lock] = since
         if _watcher is None or not _watcher.is_alive():  # a forked child has none
-            _watcher = threading.Thread(target=_look, name="holdfast-write-lock", daemon=True)
-            _watcher.start()
+            watcher = threading.Thread(target=_look, name="holdfast-write-lock", daemon=True)
+            try:
+                watcher.start()
+            except RuntimeError:  # no thread is left: the next long wait is reported
+                return
+            _watcher = watcher
 
 
 def _look() -> None:
