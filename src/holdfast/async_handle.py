@@ -110,8 +110,8 @@ class AsyncTasks(AsyncNamespace):
         return await self._call(self._namespace.tree, id)
 
     async def current(self) -> Task | None:
-        """The task that was claimed last in the session of this process, or else in the session in which a
-        task was claimed last: what `resume` continues. None if no task is in progress."""
+        """The task that the caller claimed last in the session of this process, or else in any, without
+        those that another live process holds: what `resume` continues. None if there is none."""
         return await self._call(self._namespace.current)
 
     async def create(
@@ -185,12 +185,14 @@ class AsyncTasks(AsyncNamespace):
         return await self._call(self._namespace.claim, id, lease=lease, holder=holder, label=label)
 
     async def start(self, id: str, *, lease: float = DAY_S) -> TaskDetail:
-        """Claim a task for a person, in their open session or a new one; returns it with links and notes."""
+        """Claim a task for a person, in their open session or, in the same commit, a new one; returns it
+        with links and notes."""
         return await self._call(self._namespace.start, id, lease=lease)
 
     async def resume(self, id: str | None = None, *, lease: float = DAY_S) -> TaskDetail:
-        """Continue the task that was in progress, or the one that is named, in a new process: its claim is
-        renewed, or made again if it has ended. Raises `NotFound` if no task is in progress."""
+        """Continue the caller's task that was in progress, or the one that is named, in a new process: its
+        claim is renewed, or made again if it has ended. Raises `NotFound` if no task of the caller is in
+        progress, `TaskHeld` if another live process, or another actor, holds the claim."""
         return await self._call(self._namespace.resume, id, lease=lease)
 
     async def renew(self, id: str, number: int | None = None, *, lease: float = LEASE_S) -> Task:

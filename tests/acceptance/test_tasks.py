@@ -143,3 +143,39 @@ def test_an_import_names_what_it_did_not_take(cli: Any, tmp_path: Path) -> None:
     assert cli("task", "import", file, "--json").json()["not_taken"] == [
         {"task": task, "name": "Dig wide", "fields": ["name", "notes"]}
     ]
+
+
+def test_a_second_completion_is_refused(cli: Any) -> None:
+    """Exit code 4; it names who completed the task."""
+    task = cli("task", "create", "Dig").out.strip()
+    cli("task", "complete", task, "--summary", "one")
+    told = cli("task", "complete", task, "--summary", "two", code=4).err
+    assert "is completed already" in told and "it was completed by" in told
+    assert cli("task", "show", task, "--json").json()["summary"] == "one"
+
+
+def test_open_parts_of_a_completed_task_are_named(cli: Any) -> None:
+    """They do not hinder."""
+    whole = cli("task", "create", "Garden").out.strip()
+    part = cli("task", "create", "Dig", "--parent", whole).out.strip()
+    done = cli("task", "create", "Plan", "--parent", whole).out.strip()
+    cli("task", "complete", done)
+    told = cli("task", "complete", whole)
+    assert "completed: Garden" in told.out
+    assert f"a part of it is pending: {part[:8]} Dig" in told.err and "Plan" not in told.err
+
+
+def test_undo_after_link_unlink_and_note(cli: Any) -> None:
+    """A link is undone; a note stays, and the command for the operation before it is named."""
+    first, second = (cli("task", "create", name).out.strip() for name in ("Dig", "Sow"))
+    cli("task", "link", second, first)
+    assert "linked task" in cli("op", "log").out
+    assert "link to 'Dig' removed" in cli("undo").out
+    assert cli("task", "show", second, "--json").json()["links"] == []
+    cli("redo")
+    cli("task", "unlink", second, first)
+    cli("undo")
+    assert len(cli("task", "show", second, "--json").json()["links"]) == 1
+    cli("task", "note", first, "by hand")
+    told = cli("undo", code=2).err
+    assert "a note on task" in told and "holdfast undo" in told

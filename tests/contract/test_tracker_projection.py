@@ -14,7 +14,7 @@ from holdfast.kernel import links, session
 from holdfast.kernel import task as tasks
 from holdfast.kernel.author import Author
 from holdfast.store.oracle import OracleStore
-from holdfast.store.port import Decision, Store, new_event
+from holdfast.store.port import Decision, Entry, Store, new_event
 from holdfast.store.sqlite import sql
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.store.tracker_port import TaskFilter
@@ -22,6 +22,7 @@ from holdfast.testing.histories import archived
 
 TASKS = [f"{number:x}abc-task" for number in range(7)]
 ANN = Author("ann", "s1", "r", 1, "a#1", 4)
+BOB = Author("bob")
 FIELDS = tasks.TaskFields(
     "restored", "text", "in_progress", 0, ("x",), "bob", 7, ("true",), {"a": [1, {"b": None}]}, "why", "sum",
     {"e": 1.5}, "err", "un", False, 3, 4, tasks.ClaimState(9, "ann", "s", "r", 0, tasks.Holder(3, 4, "b"), 5),
@@ -54,7 +55,7 @@ def happenings(chance: random.Random, count: int) -> Iterator[tuple[str, str, An
         event: Any = chance.choice(
             (
                 tasks.TaskEdited({"name": "n", "priority": 0, "labels": ["y"], "meta": {"k": [1]}}, {}, ANN),
-                tasks.TaskEdited({"body": "b", "due": 9, "checks": ["ls"], "assignee": "ann"}),
+                tasks.TaskEdited({"body": "b", "due": 9, "checks": ["ls"], "assignee": "ann"}, author=BOB),
                 tasks.TaskClaimed(number, "ann", "s2", "", at + 3, tasks.Holder(1, 2, "boot"), ANN),
                 tasks.TaskClaimed(number, "bob", run="r9"),
                 tasks.ClaimRenewed(number, at + 9),
@@ -99,7 +100,14 @@ def seen(store: Store) -> dict[str, Any]:
             for status in ("pending", "in_progress", "completed", "failed")
         ],
         "sessions": [store.sessions(), store.sessions(1), store.session_ids("s", 9)],
+        "last changes": [
+            _place(store.last_task_change(by, after)) for by in ("ann", "bob", "") for after in (0, 50)
+        ],
     }
+
+
+def _place(entry: Entry | None) -> tuple[str, int, int] | None:
+    return None if entry is None else (entry.stream, entry.version, entry.position)
 
 
 @pytest.mark.parametrize("seed", range(6))

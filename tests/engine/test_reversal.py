@@ -7,6 +7,7 @@ import pytest
 from holdfast import Holdfast, checkpoint, step, wiring
 from holdfast.errors import PlanChanged, Refused
 from holdfast.kernel.task import stream_of
+from holdfast.wiring import tracker_author
 
 
 def status(hf: Holdfast, task: str) -> str:
@@ -233,6 +234,198 @@ def test_what_a_person_does_to_a_task_is_an_operation(hf):
     assert status(hf, other.id) == "archived"
     hf.undo()
     assert (status(hf, other.id), faults(hf)) == ("pending", [])
+
+
+@pytest.fixture
+def worker(hf, monkeypatch):
+    """Calls a function as another actor."""
+
+    def call(function, *args, **kwargs):
+        with monkeypatch.context() as patch:
+            patch.setattr(tracker_author, "actor", lambda _: "worker")
+            return function(*args, **kwargs)
+
+    return call
+
+
+@pytest.mark.parametrize("change", ["edit", "block", "unblock"])
+def test_an_undo_leaves_a_claim_that_is_held(hf, worker, change):
+    """A worker claims; another changes what the task says, and undoes that: the claim holds, also when it was
+    renewed in between. So does the undo of the undo."""
+    made = hf.tasks.create("grow kelp").id
+    claim = worker(hf.tasks.claim, made)
+    if change == "unblock":
+        hf.tasks.block(made, "no boat")
+    act = {
+        "edit": lambda: hf.tasks.edit(made, name="grow more kelp"),
+        "block": lambda: hf.tasks.block(made, "a storm"),
+        "unblock": lambda: hf.tasks.unblock(made),
+    }
+    before = hf.tasks.get(made)
+    act[change]()
+    after = hf.tasks.get(made)
+
+    def row() -> tuple[object, ...]:
+        now = hf.tasks.get(made)
+        assert now.claim is not None
+        return now.name, now.blocked, now.status, now.claim.number, now.claim.actor
+
+    def said(task) -> tuple[object, ...]:
+        return task.name, task.blocked, "in_progress", 1, "worker"
+
+    hf.undo()
+    assert row() == said(before)
+    hf.undo()
+    assert row() == said(after)
+    worker(claim.renew, 7200)
+    assert hf.operations()[0].stands
+    until = hf.tasks.get(made).claim.until
+    hf.undo()
+    assert (row(), hf.tasks.get(made).claim.until) == (said(before), until)
+    worker(claim.complete, "done")
+    assert (status(hf, made), faults(hf)) == ("completed", [])
+
+
+def test_an_undo_brings_back_no_claim_that_has_ended(hf, worker):
+    """Released, or ended by the completion that is undone: the task is pending. A claim that was made since
+    stays, beneath the undo of an edit."""
+    made = hf.tasks.create("grow kelp").id
+    worker(hf.tasks.claim, made)
+    hf.tasks.edit(made, name="grow more kelp")
+    edit = hf.operations()[0].id
+    hf.tasks.release(made, 1)
+    hf.undo(edit)
+    assert (hf.tasks.get(made).name, status(hf, made), hf.tasks.get(made).claim) == (
+        "grow kelp", "pending", None,
+    )  # fmt: skip
+    hf.redo()
+    worker(hf.tasks.claim, made)
+    hf.undo(edit)
+    now = hf.tasks.get(made)
+    assert (now.name, now.status, now.claim.number) == ("grow kelp", "in_progress", 2)
+    hf.tasks.complete(made, 2)
+    hf.undo()
+    assert (status(hf, made), hf.tasks.get(made).claim, faults(hf)) == ("pending", None, [])
+
+
+def test_an_undo_that_would_move_a_claimed_task_is_refused(hf, worker):
+    """The creation, and a reopening: it names the claim. Once that has ended, they are undone."""
+    made = hf.tasks.create("grow kelp").id
+    (create,) = hf.operations()
+    worker(hf.tasks.claim, made)
+    with pytest.raises(
+        Refused, match=r"changed by worker since: claimed; `holdfast task release .* --number 1`"
+    ):
+        hf.undo(create.id)
+    hf.tasks.complete(made, 1)
+    hf.tasks.reopen(made)
+    reopen = hf.operations()[0].id
+    worker(hf.tasks.claim, made)
+    with pytest.raises(Refused, match=r"since: claimed; .* --number 2` ends that claim"):
+        hf.undo(reopen)
+    hf.tasks.release(made, 2)
+    hf.undo(reopen)
+    assert status(hf, made) == "completed"
+    other = hf.tasks.create("eat kelp").id
+    hf.tasks.start(other)
+    hf.tasks.release(other)
+    hf.undo(hf.operations()[0].id)
+    assert (status(hf, other), faults(hf)) == ("archived", [])
+
+
+def test_a_rewind_leaves_a_claim_that_another_holds(hf, act, worker):
+    """The run only edited the task."""
+    made = hf.tasks.create("grow kelp").id
+    worker(hf.tasks.claim, made)
+
+    def plot() -> None:
+        checkpoint("half")
+        hf.tasks.edit(made, name="grow more kelp")
+
+    hf.with_id("r").run(act(plot))
+    for expected in ("grow kelp", "grow more kelp", "grow kelp"):
+        _ = hf.rewind("r", "half") if hf.get("r").generation == 0 else hf.undo()
+        now = hf.tasks.get(made)
+        assert (now.name, now.status, now.claim and now.claim.number) == (expected, "in_progress", 1)
+    assert faults(hf) == []
+
+
+def test_what_a_person_does_to_a_link_is_an_operation(hf, worker):
+    """Link and unlink: undone, done again, listed; one that another has changed since is refused."""
+    first, second = hf.tasks.create("first").id, hf.tasks.create("second").id
+    hf.tasks.link(first, second)
+    (linked, *_) = hf.operations()
+    assert (linked.kind, linked.to, linked.change, linked.stands) == ("edit", f"task {first}", "linked", True)
+    seen = hf.undo(dry_run=True)
+    assert [one.change for one in seen.tasks.changes] == ["blocks link to 'second' removed"]
+    hf.undo(plan=seen.plan)
+    assert (links(hf, first), hf.operations()[1].stands) == ([], False)
+    hf.redo()
+    assert links(hf, first) == ["needs second"]
+    hf.tasks.unlink(first, second)
+    unlinked = hf.operations()[0]
+    assert unlinked.change == "unlinked"
+    with pytest.raises(
+        Refused, match=r"link to 'second' was changed by you since; `holdfast undo .*` undoes"
+    ):
+        hf.undo(linked.id)
+    hf.undo()
+    assert links(hf, first) == ["needs second"]
+    hf.tasks.unlink(first, second)
+    worker(hf.tasks.link, first, second)
+    with pytest.raises(Refused, match="link to 'second' was changed by worker since"):
+        hf.undo()
+    assert (links(hf, first), faults(hf)) == (["needs second"], [])
+
+
+def test_an_undo_without_an_id_reaches_past_no_later_change(hf, worker):
+    """A note, a claim, its renewal and its release are no operations: the refusal names the change, and the
+    command for the operation before it, which works. What others do, and what runs do, does not count."""
+    made, other = hf.tasks.create("grow kelp").id, hf.tasks.create("eat kelp").id
+    hf.tasks.edit(other, priority=0)
+    edit = hf.operations()[0].id
+    later = [
+        (lambda: hf.tasks.note(made, "in the sea"), "a note on task .*grow kelp.*, which stays"),
+        (lambda: hf.tasks.start(made), "a claim on task .*`holdfast task release "),
+        (lambda: hf.tasks.renew(made), "a claim on task .*`holdfast task release "),
+        (lambda: hf.tasks.release(made), "the release of a claim on task .*`holdfast task claim "),
+        (lambda: hf.tasks.note(other, "with salt"), "a note on task .*eat kelp.*, which stays"),
+    ]
+    for act, named in later:
+        act()
+        for dry_run in (True, False):
+            with pytest.raises(
+                Refused, match=f"{named}.*operation before it is {edit} .*`holdfast undo {edit}`"
+            ):
+                hf.undo(dry_run=dry_run)
+    assert hf.tasks.get(other).priority == 0
+    hf.undo(edit)
+    assert hf.tasks.get(other).priority == 2
+    hf.undo()
+    assert hf.tasks.get(other).priority == 0, "an operation came last: the undo"
+    worker(hf.tasks.note, other, "no")
+    hf.undo()
+    assert (hf.tasks.get(other).priority, faults(hf)) == (2, [])
+
+
+def test_an_undo_without_an_id_reaches_past_no_import(hf, tmp_path):
+    """An import is no operation either."""
+    hf.tasks.create("grow kelp")
+    (tmp_path / "in.jsonl").write_text('{"name": "read"}\n')
+    hf.tasks.import_(tmp_path / "in.jsonl")
+    with pytest.raises(Refused, match=r"your last change was an import on task .*read"):
+        hf.undo()
+
+
+def test_a_refused_undo_names_what_changed_and_what_to_undo_first(hf):
+    """Not only that you changed it since."""
+    made = hf.tasks.create("grow kelp").id
+    hf.tasks.edit(made, name="grow more kelp")
+    hf.tasks.complete(made)
+    complete, edit, _ = hf.operations()
+    named = f"changed by you since: completed; `holdfast undo {complete.id}` undoes what came after it"
+    with pytest.raises(Refused, match=named):
+        hf.undo(edit.id)
 
 
 def links(hf: Holdfast, task: str) -> list[str]:

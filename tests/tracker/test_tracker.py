@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from tests.tracker import claim_race
 
-from holdfast import Holdfast, step, workflow
+from holdfast import Holdfast, step, wiring, workflow
 from holdfast.errors import (
     BadInput,
     CheckFailed,
@@ -120,9 +120,94 @@ def test_a_claim_is_fenced_by_its_number(hf: Holdfast, clock: FakeClock) -> None
     with pytest.raises(ClaimLost, match=r"claim 0 of task .* was never made"):
         hf.tasks.complete(task, number=0)
     assert second.complete("done", {"n": 1}).attempts == 2
-    assert second.complete("done").summary == "done", "the same claim may say so again"
+    assert second.complete("done", {"n": 1}).summary == "done", "the same claim may say so again"
     with pytest.raises(Refused, match="is completed; reopen"):
         hf.tasks.claim(task)
+
+
+def test_a_second_completion_that_says_something_else_is_refused(hf: Holdfast) -> None:
+    """Its summary would be lost. The refusal names who completed the task, and when; the same completion of
+    the same claim is a second try after a crash."""
+    task = hf.tasks.create("a").id
+    claim = hf.tasks.claim(task)
+    assert claim is not None
+    hf.tasks.complete(task, summary="summary one")
+    who = wiring.actor(hf._place)
+    with pytest.raises(
+        ClaimLost, match=rf"was completed by {who} at \d{{4}}-\d\d-\d\d .*task show"
+    ) as refused:
+        claim.complete("summary two", evidence={"tests": 2})
+    assert (refused.value.by, refused.value.status, refused.value.exit_code) == (who, "completed", 4)
+    with pytest.raises(ClaimLost, match=rf"is completed already, and nothing was recorded: .* by {who} at"):
+        hf.tasks.complete(task, summary="summary one")
+    assert claim.complete("summary one").summary == "summary one"
+    assert len(hf.tasks.events(task)) == 3
+    other = hf.tasks.create("b").id
+    given_up = hf.tasks.claim(other)
+    assert given_up is not None
+    given_up.fail("no ink")
+    assert given_up.fail("no ink").error == "no ink"
+    with pytest.raises(ClaimLost, match=f"recorded as failed by {who} at"):
+        given_up.fail("no paper")
+
+
+def test_a_claim_that_a_live_process_holds_is_not_resumed(hf: Holdfast) -> None:
+    """Not by its id, nor without: the process works on the task. When it is dead, the task is resumed."""
+    task, other = hf.tasks.create("a").id, hf.tasks.create("b").id
+    hf.tasks.start(other)
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        hf.tasks.claim(task, holder=child.pid)
+        version = hf.tasks.get(task).version
+        with pytest.raises(
+            TaskHeld, match=rf"held by live process {child.pid} \(claimed by .*claim 1\)"
+        ) as held:
+            hf.tasks.resume(task)
+        assert (held.value.pid, held.value.exit_code) == (child.pid, 4)
+        assert hf.tasks.resume().task.id == other
+        hf.tasks.release(other)
+        with pytest.raises(TaskHeld, match=f"held by live process {child.pid}"):
+            hf.tasks.resume()
+        assert (hf.tasks.current(), hf.tasks.get(task).version) == (None, version)
+    finally:
+        child.communicate()
+    resumed = hf.tasks.resume().task
+    assert (resumed.id, resumed.claim and resumed.claim.number) == (task, 2)
+
+
+def test_resume_takes_no_task_of_another_actor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also not one whose lease is over: it names what others have in progress."""
+    clock = FakeClock()
+    monkeypatch.setenv("HOLDFAST_ACTOR", "ann")
+    with Holdfast(tmp_path / "home", durability="process", clock=clock) as hf:
+        task = hf.tasks.create("kelp").id
+        hf.tasks.start(task, lease=60)
+    monkeypatch.setenv("HOLDFAST_ACTOR", "bob")
+    with Holdfast(tmp_path / "home", durability="process", clock=clock) as hf:
+        clock.advance(100)
+        named = rf"no task of yours is in progress; in progress are {task[:8]} \(kelp\) of ann"
+        with pytest.raises(NotFound, match=named):
+            hf.tasks.resume()
+        assert hf.tasks.current() is None
+        assert hf.tasks.get(task).version == 2
+        assert hf.tasks.resume(task).task.claim is not None, "named by its id, it is free"
+        assert hf.tasks.resume().task.id == task
+
+
+def test_a_start_that_is_refused_begins_no_session(hf: Holdfast) -> None:
+    """A completed task, and one that is claimed. One that succeeds begins a session in its own commit."""
+    done, held, free = (hf.tasks.create(name).id for name in ("done", "held", "free"))
+    hf.tasks.complete(done)
+    hf.tasks.claim(held)
+    for task, error in ((done, Refused), (held, TaskHeld)):
+        with pytest.raises(error):
+            hf.tasks.start(task)
+    assert hf.sessions.list() == []
+    started = hf.tasks.start(free).task
+    (session,) = hf.sessions.list()
+    assert (started.session, started.claim and started.claim.session) == (session.id, session.id)
+    hf.tasks.start(hf.tasks.create("next").id)
+    assert len(hf.sessions.list()) == 1
 
 
 def test_a_claim_ends_with_its_process_and_not_before(hf: Holdfast) -> None:

@@ -35,7 +35,7 @@ HoldfastError
 │   └── RunDeleted          the id was that of a run that was deleted
 ├── RunHeld                 another live process executes the run
 ├── TaskHeld                another has claimed the task
-├── ClaimLost               the claim has ended or was never made, or the task was claimed again since
+├── ClaimLost               the claim has ended or was never made, or the task was claimed or completed since
 ├── RunWaiting              the run waits: for a person, a signal or a time
 ├── RunPaused               the run was paused
 │   ├── AllFailed           all candidates for a piece of work failed

@@ -84,19 +84,22 @@ class SessionNotFound(NotFound, LookupError):
 
 class TaskHeld(HoldfastError):
     """The task is claimed: by `actor`, or the run `run`. `until` is when the lease ends, in
-    microseconds; 0 for a run, which has the task until it ends."""
+    microseconds; 0 for a run, which has the task until it ends. `pid` is the live process that holds the
+    claim, where that is the reason; else 0."""
 
     code = "task_held"
     exit_code = 4
 
-    def __init__(self, task: str, actor: str, number: int, until: int, run: str = "") -> None:
+    def __init__(self, task: str, actor: str, number: int, until: int, run: str = "", pid: int = 0) -> None:
         if run:
             how = f"claimed by run {run} until that ends; `holdfast show {run}` shows it"
         else:
-            moment = datetime.fromtimestamp(until / 1e6, UTC).astimezone()
+            claimed = f"claimed by {actor or 'unknown'} until {_moment(until)} (claim {number})"
+            if pid:
+                claimed = f"held by live process {pid} ({claimed})"
             how = (
-                f"claimed by {actor or 'unknown'} until {moment:%Y-%m-%d %H:%M:%S} (claim {number}); choose "
-                f"another task, or end that claim with `holdfast task release {task[:8]} --number {number}`"
+                f"{claimed}; choose another task, or end that claim with "
+                f"`holdfast task release {task[:8]} --number {number}`"
             )
         super().__init__(f"task {task[:8]} is {how}")
         self.task = task
@@ -104,19 +107,28 @@ class TaskHeld(HoldfastError):
         self.number = number
         self.until = until
         self.run = run
+        self.pid = pid
 
 
 class ClaimLost(HoldfastError):
-    """The claim `number` has ended, or was never made. `actor` has the task now, with the claim `last`;
-    empty if none has it. `status` is that of the task."""
+    """The claim `number` has ended, or was never made; 0 if the caller named none. `actor` has the task now,
+    with the claim `last`; empty if none has it. `status` is that of the task. If it is completed or failed,
+    `by` did that, `at` so many microseconds since 1970."""
 
     code = "claim_lost"
     exit_code = 4
 
-    def __init__(self, task: str, number: int, last: int, actor: str, status: str) -> None:
+    def __init__(
+        self, task: str, number: int, last: int, actor: str, status: str, by: str = "", at: int = 0
+    ) -> None:
         now = f"{actor} has it with claim {last}" if actor else f"it is not claimed now, and is {status}"
+        if by and at:
+            end = "completed" if status == "completed" else "recorded as failed"
+            now = f"it was {end} by {by} at {_moment(at)}"
         what = f"claim {number} of task {task[:8]}"
-        if not 0 < number <= last:
+        if by and not number:
+            what = f"task {task[:8]} is {status} already, and nothing was recorded"
+        elif not 0 < number <= last:
             what += " was never made"
         else:
             what += " has ended, and what was done under it does not count"
@@ -126,3 +138,9 @@ class ClaimLost(HoldfastError):
         self.last = last
         self.actor = actor
         self.status = status
+        self.by = by
+        self.at = at
+
+
+def _moment(at: int) -> str:
+    return f"{datetime.fromtimestamp(at / 1e6, UTC).astimezone():%Y-%m-%d %H:%M:%S}"

@@ -159,19 +159,15 @@ class Tasks(Namespace):
 
     @blocking
     def current(self) -> Task | None:
-        """The task that was claimed last in the session of this process, or else in the session in which a
-        task was claimed last: what `resume` continues. None if no task is in progress."""
-        return self._current()
+        """The task that the caller claimed last in the session of this process, or else in any, without those
+        that another live process holds: what `resume` continues. None if there is none."""
+        from holdfast.errors import TaskHeld
+        from holdfast.tracker.claiming import to_resume
 
-    def _current(self) -> Task | None:
-        from holdfast.store.tracker_port import TaskFilter
-
-        rows = self._holdfast._store.tasks(TaskFilter(status=("in_progress",)))
-        held = [(row.fields.claim.at, row) for row in rows if row.fields.claim and not row.fields.claim.run]
-        session = self._holdfast._tracker.actor().session
-        own = [one for one in held if session and one[1].session == session]
-        _, found = max(own or held, key=lambda one: one[0], default=(0, None))
-        return None if found is None else Task.of(found)
+        try:
+            return self._get(to_resume(self._holdfast._tracker))
+        except (NotFound, TaskHeld):
+            return None
 
     # Writing
 
@@ -301,30 +297,28 @@ class Tasks(Namespace):
 
     @blocking
     def start(self, id: str, *, lease: float = DAY_S) -> TaskDetail:
-        """Claim a task for a person, in their open session or a new one; returns it with links and notes."""
+        """Claim a task for a person, in their open session or, in the same commit, a new one; returns it with
+        links and notes."""
         from holdfast.tracker.claiming import claim
-        from holdfast.tracker.sessions import start
 
-        tracker = self._writing_tracker
-        tracker.load(id)
-        if not tracker.author().session:
-            start(tracker)
-        claim(tracker, id, lease_s=lease)
+        claim(self._writing_tracker, id, lease_s=lease, with_session=True)
         return self._show(id)
 
     @blocking
     def resume(self, id: str | None = None, *, lease: float = DAY_S) -> TaskDetail:
-        """Continue the task that was in progress, or the one that is named, in a new process: its claim is
-        renewed, or made again if it has ended. Raises `NotFound` if no task is in progress."""
+        """Continue the caller's task that was in progress, or the one that is named, in a new process: its
+        claim is renewed, or made again if it has ended. Raises `NotFound` if no task of the caller is in
+        progress, `TaskHeld` if another live process, or another actor, holds the claim."""
         from holdfast.kernel import task_rules
-        from holdfast.tracker.claiming import claim, is_live, lease_of
+        from holdfast.tracker.claiming import claim, held_by_process, is_live, lease_of, to_resume
 
         tracker = self._writing_tracker
-        found = self._get(id) if id is not None else self._current()
-        if found is None:
-            raise NotFound("no task is in progress; `holdfast task ready` lists those that can be started")
+        found = self._get(to_resume(tracker) if id is None else id)
         author, lease_us = tracker.author(), lease_of(lease)
         held = tracker.load(found.id).fields.claim
+        process = 0 if held is None else held_by_process(tracker, held)
+        if held is not None and process:
+            raise task_rules.held_by(found.id, held, process)
         if held is not None and not held.run and held.actor == author.by and is_live(tracker, held):
             number = held.number
             tracker.change(
@@ -372,8 +366,12 @@ class Tasks(Namespace):
         or none. `unchecked` leaves the checks out, and says why; `anyway` says why it counts as completed
         although a task that it needs is open.
 
-        Raises `CheckFailed` with the output of the check, `ClaimLost` if the task was claimed again since,
-        `TaskHeld` if another has claimed it, `Refused` if it needs what is open."""
+        To complete it again is refused, but for the same claim with the same summary and evidence: that is
+        a second try after a crash.
+
+        Raises `CheckFailed` with the output of the check, `ClaimLost` if the task was claimed again since, or
+        is completed: it names who did that and when. `TaskHeld` if another has claimed it, `Refused` if it
+        needs what is open."""
         from holdfast.tracker.ending import complete
 
         tracker = self._writing_tracker

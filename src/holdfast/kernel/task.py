@@ -1,9 +1,9 @@
 """A task: a piece of work that people and agents track together, folded from its stream.
 
 **The row at a version.** `fold(recorded up to that version)` is the task as it was then; `at_version` does
-that for a whole history. To restore a task, `revert(then, operation)` gives the `TaskReverted` that
-carries the whole row: undoing that is the same event with the row before it. `TaskState.last` is the author
-of the last event, by which a rewind knows whether another has changed the task since.
+that for a whole history. A `TaskReverted` carries the whole row: `restored` gives it for a rewind,
+`without` for the undo of one change. `TaskState.last` is the author of the last event, by which a rewind
+knows whether another has changed the task since.
 
 What may happen to a task in which state is in `task_rules`.
 """
@@ -319,15 +319,27 @@ def at_version(recorded: Iterable[tuple[Event, int, int]], version: int) -> Task
     return fold(one for one in recorded if one[1] <= version)
 
 
-def revert(then: TaskState, operation: str, author: Author = NOBODY) -> TaskReverted:
-    """Decide to restore a task to what it was. A claim comes back only if it is the claim of a run, which
-    lasts as long as the run: any other one may have ended since. Without it the task is pending."""
-    fields = then.fields
-    if fields.claim is not None and not fields.claim.run:
-        fields = msgspec.structs.replace(fields, claim=None)
-    if fields.status == "in_progress" and fields.claim is None:
-        fields = msgspec.structs.replace(fields, status="pending")
-    return TaskReverted(then.version, operation, fields, author)
+def restored(then: TaskFields, now: TaskFields | None) -> TaskFields:
+    """The row that a reversal writes to restore `then` where the row is `now`. A claim that is held now stays
+    as it is now. One that has ended since comes back only if it is the claim of a run, which lasts as long as
+    the run. Without a claim the task is pending."""
+    claim, held = then.claim, None if now is None else now.claim
+    if claim is not None and not claim.run:
+        claim = held if held is not None and held.number == claim.number else None
+    status: TaskStatus = "pending" if then.status == "in_progress" and claim is None else then.status
+    return msgspec.structs.replace(then, claim=claim, status=status)
+
+
+def touched(before: TaskFields, after: TaskFields) -> tuple[str, ...]:
+    """The names of the fields that are different."""
+    return tuple(one for one in TaskFields.__struct_fields__ if getattr(before, one) != getattr(after, one))
+
+
+def without(base: TaskFields, before: TaskFields, after: TaskFields, now: TaskFields) -> TaskFields:
+    """The row `base` without a change, which made `after` of `before`: only the fields that the change
+    touched are restored. Of the claim `restored` says what becomes; the row is `now`."""
+    changed = {name: getattr(before, name) for name in touched(before, after)}
+    return restored(msgspec.structs.replace(base, **changed), now)
 
 
 def _edited(fields: TaskFields, event: TaskEdited, at: int) -> TaskFields:

@@ -92,9 +92,10 @@ def is_over(claim: ClaimState, now: int) -> bool:
     return not claim.run and claim.until <= now
 
 
-def held_by(task: str, claim: ClaimState) -> TaskHeld:
-    """The error for a task that is claimed."""
-    return TaskHeld(task, claim.actor, claim.number, claim.until, claim.run)
+def held_by(task: str, claim: ClaimState, pid: int = 0) -> TaskHeld:
+    """The error for a task that is claimed; `pid` is the live process that holds the claim, if that is
+    known."""
+    return TaskHeld(task, claim.actor, claim.number, claim.until, claim.run, pid)
 
 
 def renew(task: str, state: TaskState, number: int | None, until: int, author: Author) -> ClaimRenewed:
@@ -130,10 +131,15 @@ def complete(
     anyway: str = "",
     needed: tuple[str, ...] = (),
 ) -> TaskCompleted | None:
-    """Decide that a task is done; None if the same claim or the same step has completed it already. `needed`
-    are the open tasks that it needs, which a reason `anyway` leaves out of account."""
-    if state.fields.status == "completed" and _has_ended(state, number, author):
-        return None
+    """Decide that a task is done. None if the same step has completed it already, or the same actor under the
+    same claim with the same summary and evidence: it tries again after a crash. Raises `ClaimLost` for any
+    other task that is completed. `needed` are the open tasks that it needs, which a reason `anyway` leaves
+    out of account."""
+    if state.fields.status == "completed":
+        is_same = (summary, evidence) == (state.fields.summary, state.fields.evidence)
+        if _has_ended(state, number, author, is_same=is_same):
+            return None
+        raise _lost(task, state, number or 0)
     held = _ending(task, state, number, author, "completed")
     check({"summary": summary, "evidence": evidence, "unchecked": unchecked, "why": anyway})
     claim = held.number if held else 0
@@ -141,16 +147,38 @@ def complete(
 
 
 def fail(task: str, state: TaskState, number: int | None, why: str, author: Author) -> TaskFailed | None:
-    """Decide that a task is given up; None if the same claim or the same step has given it up already."""
-    if state.fields.status == "failed" and _has_ended(state, number, author):
+    """Decide that a task is given up; None if the same step has given it up already, or the same actor under
+    the same claim for the same reason."""
+    if state.fields.status == "failed" and _has_ended(
+        state, number, author, is_same=why == state.fields.error
+    ):
         return None
     held = _ending(task, state, number, author, "failed")
     check({"why": why})
     return TaskFailed(held.number if held else 0, why, author)
 
 
-def _has_ended(state: TaskState, number: int | None, author: Author) -> bool:
-    return number == state.number if number is not None else author.is_step_of(state.moved)
+def _has_ended(state: TaskState, number: int | None, author: Author, *, is_same: bool) -> bool:
+    """Whether the caller has ended the task itself, and in the same way, so that nothing of it is lost."""
+    if author.is_step_of(state.moved):
+        return number is None or number == state.number
+    return is_same and number == state.number and author.by == state.moved.by
+
+
+def _lost(task: str, state: TaskState, number: int) -> ClaimLost:
+    """The error for a claim that has ended, or that never was; it names who has the task, or who ended it."""
+    held, moved = state.fields.claim, state.moved
+    has_ended = state.fields.status in ENDED
+    by = f"run {moved.run}" if moved.run else moved.by or "unknown"
+    return ClaimLost(
+        task,
+        number,
+        state.number,
+        held.actor if held else "",
+        state.fields.status,
+        by if has_ended else "",
+        state.fields.ended_at if has_ended else 0,
+    )
 
 
 def _ending(task: str, state: TaskState, number: int | None, author: Author, end: str) -> ClaimState | None:
@@ -170,7 +198,7 @@ def own_claim(task: str, state: TaskState, number: int | None, author: Author) -
     held = state.fields.claim
     if number is not None:
         if held is None or held.number != number:
-            raise ClaimLost(task, number, state.number, held.actor if held else "", state.fields.status)
+            raise _lost(task, state, number)
         return held
     if held is None:
         return None

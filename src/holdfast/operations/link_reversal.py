@@ -2,12 +2,13 @@
 adds those that the part removed.
 
 The last change of a link counts: if another made it, the link stays. A link whose task is gone, or that would
-close a cycle by now, is not added, and is named. Undoing an operation does the opposite of what it did.
+close a cycle by now, is not added, and is named. Undoing an operation does the opposite of what it did to the
+links that no other has changed since.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from holdfast.kernel import events as e
 from holdfast.kernel import links
@@ -21,6 +22,7 @@ class LinkReversal:
 
     gone     whose changes no longer count; None for none. `runs` are the runs that it may name
     applied  what the operation that is undone did to links
+    kin      the operation itself, with those that undid it and those that undid these
     """
 
     def __init__(
@@ -31,11 +33,13 @@ class LinkReversal:
         gone: Gone | None = None,
         runs: Iterable[str] = (),
         applied: e.LinksApplied | None = None,
+        kin: Set[str] = frozenset(),
     ) -> None:
         wrote = gone is not None and links.STREAM in store.authored_by(list(runs))
         self._is_idle = not wrote and applied is None
         self._store = store
         self._author = author
+        self._kin = kin
         self._names: dict[str, str] = {}
         self._add: list[e.LinkMove] = []
         self._remove: list[e.LinkMove] = []
@@ -73,7 +77,9 @@ class LinkReversal:
         now: dict[e.LinkMove, bool] = {}
         without: dict[e.LinkMove, bool] = {}
         last_gone: set[e.LinkMove] = set()
-        for event, _, _ in recorded:
+        counting: list[Recorded] = []
+        for one in recorded:
+            event = one.event
             if not isinstance(event, (links.LinkAdded, links.LinkRemoved)):
                 continue
             link = e.LinkMove(event.task, event.on, event.kind)
@@ -81,10 +87,18 @@ class LinkReversal:
             if gone is not None and gone(event.author):
                 last_gone.add(link)
             else:
+                counting.append(one)
                 without[link] = now[link]
                 last_gone.discard(link)
         then = {link: without.get(link, False) for link in last_gone}
-        then |= dict.fromkeys(applied.removed, True) | dict.fromkeys(applied.added, False)
+        undone = dict.fromkeys(applied.removed, True) | dict.fromkeys(applied.added, False)
+        last = last_changes(counting) if undone else {}
+        for link, wanted in undone.items():
+            change = last.get(link)
+            if change is None or _is_of(change, self._kin):
+                then[link] = wanted
+            else:
+                self._kept.append(PartKept(link.task, self._name(link.task), self._why_kept(link, change)))
         there = {link for link, present in now.items() if present}
         self._remove = [link for link, wanted in then.items() if not wanted and link in there]
         there.difference_update(self._remove)
@@ -105,11 +119,37 @@ class LinkReversal:
             return f"{to} would close a cycle by now"
         return ""
 
+    def _why_kept(self, link: e.LinkMove, change: Recorded) -> str:
+        author: Author = getattr(change.event, "author", NOBODY)
+        who = f"run {author.run}" if author.run else author.by or "someone"
+        if author.by == self._author.by and not author.run:
+            who = "you"
+        return f"its {link.kind} link to {self._name(link.on)!r} was changed by {who} since"
+
     def _name(self, task: str) -> str:
         if task not in self._names:
             row = self._store.task(task)
             self._names[task] = "" if row is None else row.fields.name
         return self._names[task]
+
+
+def last_changes(recorded: Iterable[Recorded]) -> dict[e.LinkMove, Recorded]:
+    """Each link → its last change among these."""
+    return {
+        e.LinkMove(one.event.task, one.event.on, one.event.kind): one
+        for one in recorded
+        if isinstance(one.event, (links.LinkAdded, links.LinkRemoved))
+    }
+
+
+def links_stand(last: Mapping[e.LinkMove, Recorded], applied: e.LinksApplied, kin: Set[str]) -> bool:
+    """Whether an operation, or one that did it again (`kin`), made the last change of one of its links."""
+    found = (last.get(link) for link in (*applied.added, *applied.removed))
+    return any(one is not None and _is_of(one, kin) for one in found)
+
+
+def _is_of(change: Recorded, kin: Set[str]) -> bool:
+    return getattr(change.event, "operation", "") in kin
 
 
 def _row(link: e.LinkMove) -> tuple[str, str, str]:

@@ -9,14 +9,15 @@ from __future__ import annotations
 from datetime import datetime
 from typing import ClassVar
 
-import msgspec
-
 from holdfast.clock import instant
-from holdfast.errors import NotFound
+from holdfast.errors import NotFound, Refused
 from holdfast.json_view import View
+from holdfast.kernel import events as e
 from holdfast.kernel.naming import find_id
 from holdfast.kernel.operation import OperationState, fold, stream_of
+from holdfast.kernel.task import ClaimReleased, ClaimRenewed, TaskClaimed, TaskNoted, task_of
 from holdfast.kernel.task import stream_of as stream_of_task
+from holdfast.operations.change_words import change_of
 from holdfast.operations.tracked_parts import EditsStanding
 from holdfast.store.port import OperationRow, Store
 
@@ -28,7 +29,7 @@ class OperationInfo(View, frozen=True):
     to       the step that a rewind went back to; of an edit, `task ID` or `memory ID`; of a
              deletion, what was deleted, in words
     undoes   the operation that an undo reversed
-    change   of an edit: `created`, `edited name, labels`, `completed`, `remembered` and the like; empty if
+    change   of an edit: `created`, `edited name, labels`, `linked`, `remembered` and the like; empty if
              what was edited is no longer in the log
     status   `done`; `begun` if it was cut off, `dropped` if it could not be done
     stands   what it did still holds, and `undo` can reverse it
@@ -53,7 +54,8 @@ class OperationInfo(View, frozen=True):
         "to": "the step that a rewind went to, the snapshot of a restore, what was edited or deleted; "
         "else null",
         "change": "of an edit, what it did: `created`, `edited name, labels`, `completed`, `failed`, "
-        "`blocked`, `unblocked`, `reopened`, `archived`, `remembered`, `forgotten`; else null",
+        "`blocked`, `unblocked`, `reopened`, `archived`, `linked`, `unlinked`, `remembered`, `forgotten`; "
+        "else null",
         "undoes": "the operation that an undo reversed; else null",
         "status": "`done`, `dropped` if it was rolled back, or `begun` if it was cut off",
         "stands": "true: what it did still holds, and it can be undone",
@@ -90,16 +92,13 @@ def _change(store: Store, row: OperationRow) -> str:
     did = state_of(store, row.id)
     if did.memory is not None:
         return "forgotten" if did.memory.withdrawn else "remembered"
+    if did.links is not None:
+        return "unlinked" if did.links.removed else "linked"
     move = did.tasks.moves[0] if did.tasks is not None and did.tasks.moves else None
     entry = None if move is None else next(store.entries(stream_of_task(move.id), after=move.before), None)
     if entry is None:
         return ""
-    fields = msgspec.json.decode(entry.payload)
-    if entry.type == "TaskEdited":
-        return f"edited {', '.join(fields['changes'])}"
-    if entry.type == "TaskBlocked":
-        return "blocked" if fields.get("reason") else "unblocked"
-    return entry.type.removeprefix("Task").lower()
+    return change_of(e.decode(entry.type, entry.payload))
 
 
 class Standing:
@@ -222,3 +221,34 @@ def last_of(store: Store, person: str) -> OperationRow:
             f"user {person} has done nothing that can be undone; `holdfast op log` lists all operations"
         )
     return found[0]
+
+
+def refuse_later(store: Store, row: OperationRow) -> None:
+    """Raise `Refused` if the person whose last operation it is has changed a task after it in a way that is
+    no operation: claims end by themselves, notes stay, and an import is a copy of a history. An undo without
+    an id would reach past that change."""
+    position = max(entry.position for entry in store.entries(stream_of(row.id)))
+    entry = store.last_task_change(row.by, position)
+    if entry is None:
+        return
+    moves = (state_of(store, row.id).tasks or e.TasksApplied()).moves
+    task = task_of(entry.stream)
+    if any(move.id == task and entry.version <= move.after for move in moves):
+        return
+    found = store.task(task)
+    name = "" if found is None else f" ({found.fields.name})"
+    event = e.decode(entry.type, entry.payload)
+    last = f"on task {task[:8]}{name}"
+    if isinstance(event, TaskNoted):
+        last = f"a note {last}, which stays"
+    elif isinstance(event, TaskClaimed | ClaimRenewed):
+        last = f"a claim {last}, which `holdfast task release {task[:8]}` ends"
+    elif isinstance(event, ClaimReleased):
+        last = f"the release of a claim {last}; `holdfast task claim {task[:8]}` claims it again"
+    else:
+        last = f"an import {last}, which `holdfast task show {task[:8]}` shows"
+    what = f"{_change(store, row) or row.kind} {row.to or row.run}".strip()
+    raise Refused(
+        f"your last change was {last}; it is no operation. The operation before it is {row.id} ({what}): "
+        f"`holdfast undo {row.id}` undoes that"
+    )

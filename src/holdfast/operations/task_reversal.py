@@ -2,40 +2,46 @@
 
 A task is restored to what it is without the events of that part, if one of them is its last event; an
 operation that was undone does not count. One that someone else changed since is kept and named. A task that
-the part created is archived. Undoing an operation restores each task that it changed, if no other has changed
-it since.
+the part created is archived.
+
+Undoing an operation restores the fields that it changed, of each task that no other has changed since. A note
+changes no field. Neither does a claim, its renewal or its release, where the operation did not move the task:
+an edit is undone beneath a claim, which stays. A task that is claimed now is not moved.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
+from functools import cached_property
 from typing import NamedTuple
 
 from holdfast.kernel import events as e
 from holdfast.kernel import task as t
 from holdfast.kernel.author import NOBODY, Author
+from holdfast.operations.change_words import change_of
 from holdfast.operations.reversal import Gone, PartBack, PartChange, PartDecided, PartKept
 from holdfast.store.port import NO_EVENTS, Decision, Recorded, Source, Store, new_event
 
 
 class _Move(NamedTuple):
-    """A task on its way: what it is now, and what it becomes; None if it had not been created then."""
+    """A task on its way: what it is now, and what it becomes: `fields`, None if it had not been created then.
+    `version` is the one that it goes back to."""
 
     task: str
     now: t.TaskState
-    then: t.TaskState | None
+    fields: t.TaskFields | None
+    version: int
 
     @property
     def name(self) -> str:
         """Its name after the move."""
-        return (self.now if self.then is None else self.then).fields.name
+        return (self.now.fields if self.fields is None else self.fields).name
 
     @property
     def change(self) -> str:
-        if self.then is None:
+        if self.fields is None or self.fields.archived:
             return "archived"
-        fields = t.revert(self.then, "").fields
-        return "archived" if fields.archived else fields.status.replace("_", " ")
+        return self.fields.status.replace("_", " ")
 
 
 class TaskReversal:
@@ -92,9 +98,9 @@ class TaskReversal:
         return PartDecided(decisions, e.TasksApplied(tuple(applied)) if applied else None)
 
     def _event(self, move: _Move, operation: str) -> e.Event:
-        if move.then is None:
+        if move.fields is None:
             return t.TaskArchived(self._reason, self._author)
-        return t.revert(move.then, operation, self._author)
+        return t.TaskReverted(move.version, operation, move.fields, self._author)
 
     def _look(self, task: str, recorded: list[Recorded], undone: e.TaskMove | None) -> None:
         """Find what becomes of one task."""
@@ -104,15 +110,28 @@ class TaskReversal:
         if now is None or (undone is None and len(counting) == len(standing)):
             return
         self._versions.append((task, now.version))
-        stands = undone is not None and any(
-            task_stands(one, undone, self._kin) for one in _same_as_last(counting, recorded)
-        )
-        if undone is not None and stands:
-            self._moves.append(_Move(task, now, t.at_version(recorded, undone.before)))
-        elif undone is None and standing[-1] not in counting:
-            self._moves.append(_Move(task, now, t.fold(counting)))
+        if undone is not None:
+            self._undo(_Undoing(recorded, counting, undone, self._kin), now)
+        elif standing[-1] not in counting:
+            then = t.fold(counting)
+            fields = None if then is None else t.restored(then.fields, now.fields)
+            self._moves.append(_Move(task, now, fields, 0 if then is None else then.version))
         else:
             self._kept.append(PartKept(task, now.fields.name, f"changed by {_who(now.last)} since"))
+
+    def _undo(self, undoing: _Undoing, now: t.TaskState) -> None:
+        task = undoing.move.id
+        found = undoing.hindrance()
+        if found is None:
+            self._moves.append(_Move(task, now, undoing.fields(now), undoing.move.before))
+            return
+        author: Author = getattr(found.event, "author", NOBODY)
+        who = "you" if author.by == self._author.by and not author.run else _who(author)
+        why = f"changed by {who} since: {change_of(found.event)}"
+        held = now.fields.claim
+        if held is not None and isinstance(found.event, CLAIMS):
+            why += f"; `holdfast task release {task[:8]} --number {held.number}` ends that claim"
+        self._kept.append(PartKept(task, now.fields.name, why))
 
     def _is_gone(self, event: e.Event) -> bool:
         author: Author = getattr(event, "author", NOBODY)
@@ -132,28 +151,101 @@ def _standing(recorded: Sequence[Recorded]) -> list[Recorded]:
     return found
 
 
-def _same_as_last(counting: Sequence[Recorded], recorded: Sequence[Recorded]) -> Iterator[Recorded]:
-    """The last event, and while that restored an earlier version, the event of that version."""
-    by_version = {one.version: one for one in recorded}
-    one = counting[-1] if counting else None
-    while one is not None:
-        yield one
-        event = one.event
-        if not isinstance(event, t.TaskReverted) or not _restores(one, recorded):
-            return
-        one = by_version.get(event.version)
+CLAIMS = (t.TaskClaimed, t.ClaimRenewed, t.ClaimReleased)
+_MOVING = frozenset({"status", "archived", "claim", "started_at", "ended_at"})
+"""The fields that a claim changes, or that say whether there can be one."""
 
 
-def _restores(one: Recorded, recorded: Sequence[Recorded]) -> bool:
-    """Whether a reversal restored exactly what the task was at its version: a rewind leaves out changes of
-    its run that lie before the last one that counts."""
+class _Undoing:
+    """The undo of what one operation did to a task. `counting` are the events of `recorded` that count; `kin`
+    as in `TaskReversal`."""
+
+    def __init__(
+        self, recorded: Sequence[Recorded], counting: Sequence[Recorded], move: e.TaskMove, kin: Set[str]
+    ) -> None:
+        self.move = move
+        self._recorded = recorded
+        self._counting = counting
+        self._kin = kin
+
+    def fields(self, now: t.TaskState) -> t.TaskFields | None:
+        """The row without the change; None if the task was created by it."""
+        before, after = self._states
+        base = t.fold(self._counting)
+        if before is None or after is None or base is None:
+            return None
+        return t.without(base.fields, before.fields, after.fields, now.fields)
+
+    def hindrance(self) -> Recorded | None:
+        """The last event that changed since what the operation changed; None if it can be undone. A reversal
+        that restored an earlier version has changed nothing since that version."""
+        by_version = {one.version: one for one in self._recorded}
+        found = self._recorded[-1]
+        one = self._counting[-1] if self._counting else None
+        while one is not None and one.version > self.move.before:
+            found = one
+            if task_stands(one, self.move, self._kin):
+                return None
+            if self.passes(one):
+                one = next((old for old in reversed(self._counting) if old.version < found.version), None)
+            elif isinstance(one.event, t.TaskReverted) and self._restores(one):
+                one = by_version.get(one.event.version)
+            else:
+                return found
+        return found
+
+    @property
+    def _states(self) -> tuple[t.TaskState | None, t.TaskState | None]:
+        return t.at_version(self._recorded, self.move.before), t.at_version(self._recorded, self.move.after)
+
+    @cached_property
+    def _moves_task(self) -> bool:
+        """Whether the operation changed more than what the task says: its status, or whether it is there."""
+        before, after = self._states
+        if before is None or after is None:
+            return True
+        return not _MOVING.isdisjoint(t.touched(before.fields, after.fields))
+
+    @cached_property
+    def _is_claimed(self) -> bool:
+        base = t.fold(self._counting)
+        return base is not None and base.fields.claim is not None
+
+    def passes(self, one: Recorded) -> bool:
+        """Whether an event is none that stands in the way."""
+        if isinstance(one.event, CLAIMS):
+            return not self._moves_task or not self._is_claimed
+        return isinstance(one.event, t.TaskNoted)
+
+    def _restores(self, one: Recorded) -> bool:
+        return _restores(one, self._recorded, () if self._moves_task else _MOVING)
+
+
+def _restores(one: Recorded, recorded: Sequence[Recorded], but: Iterable[str] = ()) -> bool:
+    """Whether a reversal restored exactly what the task was at its version, but for these fields: a rewind
+    leaves out changes of its run that lie before the last one that counts."""
     assert isinstance(one.event, t.TaskReverted)
-    then = t.at_version(recorded, one.event.version)
-    return then is not None and t.revert(then, "").fields == one.event.fields
+    then, now = t.at_version(recorded, one.event.version), t.at_version(recorded, one.version - 1)
+    if then is None or now is None:
+        return False
+    found = (t.restored(then.fields, now.fields), t.restored(then.fields, None))
+    return any(set(t.touched(fields, one.event.fields)) <= {*but} for fields in found)
+
+
+def is_undoable(recorded: Sequence[Recorded], move: e.TaskMove, kin: Set[str]) -> bool:
+    """Whether what an operation did to a task stands, and can be undone: nothing that was undone came
+    between."""
+    undoing = _Undoing(recorded, recorded, move, kin)
+    for one in reversed(recorded):
+        if task_stands(one, move, kin):
+            return True
+        if one.version <= move.after or not undoing.passes(one):
+            return False
+    return False
 
 
 def task_stands(last: Recorded, move: e.TaskMove, kin: Set[str]) -> bool:
-    """Whether an operation, or one that did it again (`kin`), wrote the task's last event."""
+    """Whether an operation, or one that did it again (`kin`), wrote this event."""
     again = isinstance(last.event, t.TaskReverted) and last.event.operation in kin
     return last.version == move.after or again
 

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from holdfast.kernel import links
 from holdfast.kernel import memory as m
 from holdfast.kernel.author import Author
 from holdfast.kernel.generations import again, up_to
 from holdfast.kernel.task import stream_of
-from holdfast.operations.link_reversal import LinkReversal
+from holdfast.operations.link_reversal import LinkReversal, last_changes, links_stand
 from holdfast.operations.memory_reversal import MemoryReversal, memory_stands
 from holdfast.operations.repeats import children_of
 from holdfast.operations.reversal import Gone, PartBack, Reversal, left, rewound
-from holdfast.operations.task_reversal import TaskReversal, task_stands
+from holdfast.operations.task_reversal import TaskReversal, is_undoable
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
-    from holdfast.kernel.events import TaskMove
+    from holdfast.kernel.events import LinkMove, TaskMove
     from holdfast.kernel.operation import OperationState
     from holdfast.kernel.state import RunState, StepState
     from holdfast.operations.points import Point
@@ -66,19 +68,21 @@ def _parts(
     tasks = TaskReversal(
         store, reason, author, gone=gone, runs=runs, applied=undone.tasks if undone else None, kin=kin
     )
-    links = LinkReversal(store, author, gone=gone, runs=runs, applied=undone.links if undone else None)
+    moved = LinkReversal(
+        store, author, gone=gone, runs=runs, applied=undone.links if undone else None, kin=kin
+    )
     memory = MemoryReversal(
         store, reason, author, gone=gone, applied=undone.memory if undone else None, kin=kin
     )
-    return tasks, links, memory
+    return tasks, moved, memory
 
 
 def plans_of(parts: Sequence[Reversal]) -> tuple[PartBack, PartBack]:
     """The effects on tasks with their links, and on the memory."""
     if not parts:
         return PartBack(), PartBack()
-    tasks, links, memory = (part.plan() for part in parts)
-    return PartBack(tasks.changes + links.changes, tasks.kept + links.kept), memory
+    tasks, linked, memory = (part.plan() for part in parts)
+    return PartBack(tasks.changes + linked.changes, tasks.kept + linked.kept), memory
 
 
 def kin_of(store: Store, row: OperationRow) -> frozenset[str]:
@@ -104,25 +108,28 @@ def _kin(operation: str, undone_by: dict[str, list[str]]) -> frozenset[str]:
 
 
 class EditsStanding:
-    """Which edits still hold: undoing one would change something. Reads memory, operations and the stream of
-    each task once."""
+    """Which edits still hold: undoing one would change something. Reads memory, operations, links and the
+    stream of each task once."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._memory = m.fold(store.load(m.STREAM))
         self._undone_by = _undone_by(store.operations(run=""))
-        self._last: dict[str, Recorded | None] = {}
-        """Task → its last event; None if it is deleted."""
+        self._recorded: dict[str, list[Recorded]] = {}
+        """Task → its events; none if it is deleted."""
 
     def has(self, row: OperationRow, did: OperationState) -> bool:
         kin = _kin(row.id, self._undone_by)
         return (did.memory is not None and memory_stands(self._memory, did.memory, kin)) or (
-            did.tasks is not None and any(self._has_task(one, kin) for one in did.tasks.moves)
+            (did.tasks is not None and any(self._has_task(one, kin) for one in did.tasks.moves))
+            or (did.links is not None and links_stand(self._links, did.links, kin))
         )
 
+    @cached_property
+    def _links(self) -> dict[LinkMove, Recorded]:
+        return last_changes(self._store.load(links.STREAM))
+
     def _has_task(self, move: TaskMove, kin: Set[str]) -> bool:
-        if move.id not in self._last:
-            recorded = self._store.load(stream_of(move.id))
-            self._last[move.id] = recorded[-1] if recorded else None
-        last = self._last[move.id]
-        return last is not None and task_stands(last, move, kin)
+        if move.id not in self._recorded:
+            self._recorded[move.id] = self._store.load(stream_of(move.id))
+        return is_undoable(self._recorded[move.id], move, kin)

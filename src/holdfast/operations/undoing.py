@@ -24,14 +24,14 @@ from holdfast.operations.plan_digest import digest_of, refuse_other, versions
 from holdfast.operations.quota import refuse_forgotten
 from holdfast.operations.repeats import let_go_family, once_steps, refuse_again
 from holdfast.operations.repositories import GitBack
-from holdfast.operations.reversal import PartBack, Reversal, digest_fields
+from holdfast.operations.reversal import PartBack, PartKept, Reversal, digest_fields
 from holdfast.operations.tracked_parts import parts_of_undo, plans_of
 from holdfast.ways import Way, quoted
 
 if TYPE_CHECKING:
     from holdfast.engine.engine import Engine
     from holdfast.kernel.state import RunState, StepState
-    from holdfast.store.port import OperationRow
+    from holdfast.store.port import OperationRow, Store
 
 
 class Undo(msgspec.Struct, frozen=True):
@@ -120,15 +120,16 @@ def undo(
     """Undo an operation, or without one the last that `by` did; without `files`, those are left as
     they are.
 
-    Raises `Refused` if another operation on that run came after it, or if the files that it replaced are not
-    kept any more, or if only a newer holdfast knows its kind; `RunHeld`, `OnceAgain`; `PlanChanged` if `plan`
-    is the digest of a preview, and something else would be done now.
+    Raises `Refused` if another operation on that run came after it; without an operation, if `by` has changed
+    a task since in a way that is no operation (a claim, a release, a note, an import); if the files that it
+    replaced are not kept any more, or if only a newer holdfast knows its kind; `RunHeld`, `OnceAgain`;
+    `PlanChanged` if `plan` is the digest of a preview, and something else would be done now.
     """
-    row = (
-        operation_log.last_of(engine.store, by)
-        if operation is None
-        else operation_log.find(engine.store, operation)
-    )
+    if operation is None:
+        row = operation_log.last_of(engine.store, by)
+        operation_log.refuse_later(engine.store, row)
+    else:
+        row = operation_log.find(engine.store, operation)
     refuse_unknown(row.id, row.kind)
     deletion = reversal(engine.store, row.id)
     if deletion is not None:
@@ -213,8 +214,9 @@ def _undo_edit(engine: Engine, row: OperationRow, *, by: str, dry_run: bool, pla
         planned = _with_parts(Undo("", row.id, row.kind, -1, "", (), ()), parts)
         if not planned.tasks.changes and not planned.memory.changes:
             kept = [*planned.tasks.kept, *planned.memory.kept]
-            why = f": {kept[0].id} was {kept[0].why}" if kept else ""
-            raise Refused(f"operation {row.id} has nothing that could be undone{why}")
+            raise Refused(
+                f"operation {row.id} has nothing that could be undone{_why(kept)}{_first(engine.store, row)}"
+            )
         digest = digest_of("undo", "", [row.id, *digest_fields(parts)])
         planned = msgspec.structs.replace(planned, plan=digest)
         refuse_other(plan, digest)
@@ -223,6 +225,24 @@ def _undo_edit(engine: Engine, row: OperationRow, *, by: str, dry_run: bool, pla
         done = perform_parts(engine, begin("undo", "", by, row.to, row.id), parts)
         if done is not None:
             return msgspec.structs.replace(planned, operation=done)
+
+
+def _why(kept: Sequence[PartKept]) -> str:
+    if not kept:
+        return ""
+    one = kept[0]
+    return f": {one.id}: {one.why}" if one.why.startswith("its ") else f": {one.id} was {one.why}"
+
+
+def _first(store: Store, row: OperationRow) -> str:
+    """The later operation on the same task or memory that can be undone first; empty if there is none."""
+    standing = operation_log.Standing(store)
+    for later in store.operations(run=""):
+        if later.id == row.id:
+            break
+        if later.to == row.to and standing.has(later):
+            return f"; {quoted(Way('undo', arguments={'operation': later.id}))} undoes what came after it"
+    return ""
 
 
 def _with_parts(planned: Undo, parts: Sequence[Reversal]) -> Undo:

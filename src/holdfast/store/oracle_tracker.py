@@ -6,14 +6,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from holdfast.kernel import events as e
 from holdfast.kernel import links, session
 from holdfast.kernel import task as tasks
+from holdfast.kernel.author import NOBODY
 from holdfast.store.tracker_port import LinkRow, SessionRow, TaskFilter, TaskRow
 
 if TYPE_CHECKING:
     import threading
 
     from holdfast.store.oracle import Stream
+    from holdfast.store.rows import Entry
 
 
 class TrackerFolds:
@@ -62,6 +65,18 @@ class TrackerFolds:
 
     def task_ids(self, prefix: str, limit: int) -> list[str]:
         return sorted(task for task in self._rows() if task.startswith(prefix))[:limit]
+
+    def last_task_change(self, by: str, after: int) -> Entry | None:
+        with self._lock:
+            self._open("")
+            found = [
+                entry
+                for stream in self.streams.values()
+                if stream.kind == tasks.KIND
+                for entry in stream.log
+                if entry.position > after and _is_by(entry, by)
+            ]
+            return max(found, key=lambda entry: entry.position, default=None)
 
     def links(self, tasks: Sequence[str]) -> list[LinkRow]:
         wanted = set(tasks)
@@ -163,3 +178,8 @@ def _passes(row: TaskRow, which: TaskFilter) -> bool:
         and (which.ids is None or row.id in which.ids)
         and (which.archived or not row.fields.archived)
     )
+
+
+def _is_by(entry: Entry, person: str) -> bool:
+    author = getattr(e.decode(entry.type, entry.payload), "author", NOBODY)
+    return author.by == person and not author.run

@@ -9,6 +9,7 @@ import msgspec
 
 if TYPE_CHECKING:
     from holdfast.kernel.task import TaskFields
+    from holdfast.store.rows import Entry
 
 
 class TaskRow(msgspec.Struct, frozen=True):
@@ -101,6 +102,11 @@ class TrackerStore(Protocol):
 
     def task_ids(self, prefix: str, limit: int) -> list[str]:
         """Ids with that beginning, in order."""
+        ...
+
+    def last_task_change(self, by: str, after: int) -> Entry | None:
+        """The last event of a task after that position of the log that this person wrote outside every run;
+        None if there is none."""
         ...
 
     def links(self, tasks: Sequence[str]) -> list[LinkRow]:

@@ -12,6 +12,8 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from holdfast.clock import Clock
 from holdfast.errors import BadInput, NotFound, Refused, StoreCorrupt, TaskHeld, TaskNotFound
 from holdfast.kernel import task as tasks
@@ -21,8 +23,9 @@ from holdfast.kernel.state import ENDED
 from holdfast.kernel.task import ClaimState, Holder, TaskState
 from holdfast.process_identity import boot_id, started_ticks
 from holdfast.store.port import NO_EVENTS, Decision, Recorded, Source, Store, new_event
-from holdfast.store.tracker_port import TaskRow
+from holdfast.store.tracker_port import TaskFilter, TaskRow
 from holdfast.tracker.blockers import blockers, open_of, sources
+from holdfast.tracker.sessions import NewSession, new_session
 from holdfast.tracker.tracker import Tracker
 
 LEASE_S = 3600.0
@@ -127,23 +130,29 @@ def claim(
     pid: int | None = None,
     run: str = "",
     shared: bool = True,
+    with_session: bool = False,
 ) -> TaskState:
     """Claim one task: for the author until the lease ends, for a process until its death, or for a run until
     its end. A run that has the task gets its claim again, without `shared` only from the step that made it:
-    of the workers of a run, one gets the task. Raises `TaskNotFound`, `TaskHeld`, and `Refused` if it is
+    of the workers of a run, one gets the task. `with_session` begins a session of the author in the commit of
+    the claim, if none is open. Raises `TaskNotFound`, `TaskHeld`, and `Refused` if it is
     done, blocked, or needs what is open."""
     holder = None if pid is None else _holder(pid)
     lease_us = lease_of(lease_s)
     author = tracker.author()
     if not run and holder is None:
         run = author.run  # what a run claims, it has until it ends
+    begun = new_session(tracker) if with_session and not author.session else None
+    if begun is not None:
+        author = msgspec.structs.replace(author, session=begun.id)
     while True:
         state = tracker.load(task)
         held = state.fields.claim
         free = held.number if held is not None and not is_live(tracker, held) else 0
         version, needed = blockers(tracker, task)
-        made = _Claiming(tracker, author, task, needed, free, lease_us, holder, run, shared)
-        tracker.store.command_all([Source(tasks.stream_of(task)), *sources(version, needed)], made.decide)
+        made = _Claiming(tracker, author, task, needed, free, lease_us, holder, run, shared, begun)
+        whole = [Source(tasks.stream_of(task)), *sources(version, needed)]
+        tracker.store.command_all(whole if begun is None else [*whole, begun.source], made.decide)
         if made.after is not None:
             return made.after
 
@@ -161,10 +170,11 @@ class _Claiming:
     _holder: Holder | None
     _run: str
     _shared: bool
+    _session: NewSession | None = None
     after: TaskState | None = None
 
     def decide(self, recorded: Sequence[Sequence[Recorded]]) -> list[Decision]:
-        own, newer, *others = recorded
+        own, newer, *others = recorded[: 2 + len(self._needed)]
         nothing = [NO_EVENTS] * len(recorded)
         if newer:
             return nothing
@@ -198,7 +208,52 @@ class _Claiming:
                 f"`holdfast task unlink {self._task[:8]} {one.id[:8]}`"
             )
         self.after = tasks.evolve(state, event, state.version + 1, now)
-        return [Decision(tasks.KIND, [new_event(event, now)]), *nothing[1:]]
+        claimed = [Decision(tasks.KIND, [new_event(event, now)]), *nothing[1:]]
+        if self._session is not None:
+            claimed[-1] = self._session.decide(recorded[-1], now)
+        return claimed
+
+
+def held_by_process(tracker: Tracker, claim: ClaimState) -> int:
+    """The pid of another process that lives and holds a claim; 0 if none does."""
+    holder = claim.holder
+    if claim.run or holder is None or holder.pid == os.getpid() or not is_live(tracker, claim):
+        return 0
+    return holder.pid
+
+
+def to_resume(tracker: Tracker) -> str:
+    """The task that the author claimed last, in the session of this process or else in any, and that no other
+    process holds. Raises `NotFound`, which names the tasks that others have in progress, and `TaskHeld` if
+    other processes hold all tasks of the author."""
+    author = tracker.actor()
+    rows = tracker.store.tasks(TaskFilter(status=("in_progress",)))
+    held = [(row, row.fields.claim) for row in rows if row.fields.claim and not row.fields.claim.run]
+    own = [(row, claim) for row, claim in held if claim.actor == author.by]
+    if not own:
+        raise _none_in_progress(held)
+    free = [(row, claim) for row, claim in own if not held_by_process(tracker, claim)]
+    here = [(row, claim) for row, claim in free if author.session and row.session == author.session]
+    row, claim = max(here or free or own, key=lambda one: one[1].at)
+    if not free:
+        raise task_rules.held_by(row.id, claim, held_by_process(tracker, claim))
+    return row.id
+
+
+def _none_in_progress(others: Sequence[tuple[TaskRow, ClaimState]]) -> NotFound:
+    if not others:
+        return NotFound("no task is in progress; `holdfast task ready` lists those that can be started")
+    named = ", ".join(
+        f"{row.id[:8]} ({row.fields.name}) of {claim.actor or 'unknown'}" for row, claim in others[:_NAMED]
+    )
+    more = f" and {len(others) - _NAMED:,} more" if len(others) > _NAMED else ""
+    return NotFound(
+        f"no task of yours is in progress; in progress are {named}{more}; `holdfast task ready` lists those "
+        "that can be started"
+    )
+
+
+_NAMED = 5
 
 
 def lease_of(seconds: float) -> int:

@@ -1,6 +1,7 @@
-"""A person's change of a task is an operation, too, in the same commit: `holdfast undo` undoes it.
+"""A person's change of a task or a link is an operation, too, in the same commit: `holdfast undo` undoes it.
 
-Claims are not among them: they end by themselves, and `release` ends one. A rewind undoes what a run does.
+Claims are not among them: they end by themselves, and `release` ends one. Nor are notes, which stay. A rewind
+undoes what a run does.
 """
 
 from __future__ import annotations
@@ -38,4 +39,12 @@ def edit_decision(task: str, event: e.Event | None, before: int, at: int) -> Dec
         return NO_EVENTS
     moved = e.TasksApplied((e.TaskMove(task, before + 1, before),))
     events = operation.edit(author.by, f"task {task}", moved)
+    return Decision(operation.KIND, [new_event(one, at) for one in events])
+
+
+def link_decision(task: str, links: e.LinksApplied, author: Author, at: int) -> Decision:
+    """The whole operation that added or removed links of a task; nothing if a run is the author."""
+    if author.run:
+        return NO_EVENTS
+    events = operation.edit(author.by, f"task {task}", links)
     return Decision(operation.KIND, [new_event(one, at) for one in events])

@@ -2,6 +2,7 @@
 
 All links are one stream. The store says, for a version of it, whether a link would close a cycle; the link is
 written only if that version is still the last. If others have linked meanwhile, the store is asked again.
+What a person links or unlinks is an operation in the same commit; the event names it.
 """
 
 from __future__ import annotations
@@ -9,12 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+import msgspec
+
 from holdfast.errors import BadInput, LinkCycle, NotFound, TaskNotFound
-from holdfast.kernel import links
+from holdfast.kernel import events as e
+from holdfast.kernel import links, operation
 from holdfast.kernel import task as tasks
 from holdfast.kernel.events import Event
-from holdfast.store.port import END, NO_EVENTS, Decision, Recorded, Store, new_event
+from holdfast.store.port import END, NO_EVENTS, Decision, Recorded, Source, Store, new_event
 from holdfast.store.tracker_port import LinkRow
+from holdfast.tracker.edit_record import link_decision
 from holdfast.tracker.tracker import Tracker
 
 
@@ -38,7 +43,7 @@ def link(tracker: Tracker, task: str, on: str, kind: str = "blocks") -> bool:
             return tracker.has_done(links.STREAM, author, partial(_is_like, event))
         if kind == "parent":
             _refuse_second_parent(tracker, task)
-        if append_links(tracker, [event], version):
+        if _write(tracker, event, version):
             return True
 
 
@@ -53,8 +58,30 @@ def unlink(tracker: Tracker, task: str, on: str, kind: str = "blocks") -> None:
         raise NotFound(
             f"task {task[:8]} has no link of kind {kind!r} to {on}; `holdfast task show {task[:8]}` has all"
         )
-    now = tracker.clock.now_us()
-    tracker.store.command(links.STREAM, lambda _: Decision(links.KIND, [new_event(event, now)]), after=END)
+    _write(tracker, event, END)
+
+
+def _write(tracker: Tracker, event: links.LinkAdded | links.LinkRemoved, version: int) -> bool:
+    """Append a change of a link, and the operation if a person made it, unless others have changed links
+    after that version; whether it was written."""
+    made = tracker.clock.uuid().hex[:12]
+    named = event if event.author.run else msgspec.structs.replace(event, operation=made)
+    moved = (e.LinkMove(event.task, event.on, event.kind),)
+    is_added = isinstance(event, links.LinkAdded)
+    stage = e.LinksApplied(added=moved) if is_added else e.LinksApplied(removed=moved)
+    written = False
+
+    def decide(recorded: Sequence[Sequence[Recorded]]) -> list[Decision]:
+        nonlocal written
+        written = not recorded[0]
+        if not written:
+            return [NO_EVENTS] * len(recorded)
+        at = tracker.clock.now_us()
+        own = Decision(links.KIND, [new_event(named, at)])
+        return [own, link_decision(event.task, stage, event.author, at)]
+
+    tracker.store.command_all([Source(links.STREAM, version), Source(operation.stream_of(made))], decide)
+    return written
 
 
 def _is_like(event: Event, other: Event) -> bool:

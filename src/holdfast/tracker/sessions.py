@@ -3,28 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from holdfast.errors import SessionNotFound
 from holdfast.kernel import session as sessions
 from holdfast.kernel import task_rules
-from holdfast.store.port import NO_EVENTS, Decision, Recorded, Store, new_event
+from holdfast.store.port import NO_EVENTS, Decision, Recorded, Source, Store, new_event
 from holdfast.tracker.tracker import Tracker
+
+
+class NewSession(NamedTuple):
+    """A session that is not in the log yet: its id and its first event."""
+
+    id: str
+    started: sessions.SessionStarted
+
+    @property
+    def source(self) -> Source:
+        return Source(sessions.stream_of(self.id))
+
+    def decide(self, recorded: Sequence[Recorded], at: int) -> Decision:
+        if recorded:
+            return NO_EVENTS  # the step has begun it, and runs again after a crash
+        return Decision(sessions.KIND, [new_event(self.started, at)])
+
+
+def new_session(tracker: Tracker, actor: str | None = None) -> NewSession:
+    """A session of `actor`, or of the author, for a commit that begins it."""
+    author = tracker.actor()
+    name = tracker.redacted(actor or author.by)
+    return NewSession(tracker.new_id(author, f"session {name}"), sessions.SessionStarted(name, author))
 
 
 def start(tracker: Tracker, actor: str | None = None) -> str:
     """Begin a session; returns its id."""
-    author = tracker.actor()
-    name = tracker.redacted(actor or author.by)
-    session = tracker.new_id(author, f"session {name}")
-    event = sessions.SessionStarted(name, author)
+    session = new_session(tracker, actor)
 
     def decide(recorded: Sequence[Recorded]) -> Decision:
-        if recorded:
-            return NO_EVENTS  # the step has begun it, and runs again after a crash
-        return Decision(sessions.KIND, [new_event(event, tracker.clock.now_us())])
+        return session.decide(recorded, tracker.clock.now_us())
 
-    tracker.store.command(sessions.stream_of(session), decide)
-    return session
+    tracker.store.command(session.source.stream, decide)
+    return session.id
 
 
 def end(tracker: Tracker, session: str, summary: str = "") -> None:

@@ -42,7 +42,7 @@ def _lease(default: float) -> Callable[[Callable[..., Any]], Callable[..., Any]]
 def start(task: str, lease: float, as_json: bool) -> None:
     """Claim a task for yourself and show all that belongs to it.
 
-    It belongs to your open session; if there is none, a session is started.
+    It belongs to your open session; if there is none, one is started with the claim.
     """
     with changing(task) as (hf, id):
         found = hf.tasks.start(id, lease=lease)
@@ -55,9 +55,10 @@ def start(task: str, lease: float, as_json: bool) -> None:
 @_lease(_DAY_S)
 @options.json_object
 def resume(task: str | None, lease: float, as_json: bool) -> None:
-    """Continue the task that was in progress in the last session, and show all that belongs to it.
+    """Continue your task that was in progress in the last session, and show all that belongs to it.
 
-    Its claim is renewed, or made again if it has ended. TASK names another one.
+    Its claim is renewed, or made again if it has ended. TASK names another one. Exit code 4 if another
+    live process holds it.
     """
     with changing(task) as (hf, id):
         found = hf.tasks.resume(id or None, lease=lease)
@@ -140,7 +141,8 @@ def complete(
     """Complete a task, after its checks have succeeded.
 
     A check that fails is named with the end of its output, and the task is not completed. Nor is it while a
-    task that it needs is open.
+    task that it needs is open. Parts of it that are open are named, and do not hinder. Exit code 4 if it is
+    completed already.
     """
     from holdfast.cli.parameters import value
 
@@ -149,11 +151,13 @@ def complete(
         done = hf.tasks.complete(
             id, number, summary=summary, evidence=shows, unchecked=unchecked, anyway=anyway
         )
-        needed_by = (
-            [] if as_json else [one.task for one in hf.tasks.show(id).links if one.relation == "needed-by"]
-        )
+        links = () if as_json else hf.tasks.show(id).links
+        needed_by = [one.task for one in links if one.relation == "needed-by"]
         ready = [one for one in map(hf.tasks.get, needed_by) if _can_begin(one)]
+        parts = [hf.tasks.get(one.task) for one in links if one.relation == "child"]
     print_task(done, as_json, "completed")
+    for one in [part for part in parts if part.status != "completed" and not part.archived]:
+        say(f"a part of it is {one.status.replace('_', ' ')}: {one.id[:8]} {clean(one.name)}")
     for one in ready[:_READY]:
         say(f"ready now: {clean(one.name)}; `holdfast task start {one.id[:8]}` begins it")
 

@@ -33,8 +33,9 @@ def undo_command(operation: str | None, dry_run: bool, as_json: bool, **given: A
 
     The run is again what it was: its steps, decisions and signals, its status, its result and its files.
     What others changed in these since stays, and is named. What the run did since is put aside,
-    and another undo brings that back. What you did to a task or a memory (complete, forget, ...) is undone
-    the same way, unless someone else has changed it since. `holdfast op log` lists operations.
+    and another undo brings that back. What you did to a task or a memory (complete, link, forget, ...) is
+    undone the same way, unless someone else has changed it since. A note and a claim are no operations: after
+    one of them, undo without OPERATION is refused, and names it. `holdfast op log` lists operations.
     """
     with access.open_for(dry_run) as hf:
         done = hf.undo(operation, dry_run=dry_run, **_arguments(given))

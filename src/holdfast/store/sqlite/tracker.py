@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from holdfast import typed_values
+from holdfast.store.rows import Entry
 from holdfast.store.sqlite.choice import array
 from holdfast.store.tracker_port import LinkRow, SessionRow, TaskFilter, TaskRow
 
@@ -65,6 +66,10 @@ class TrackerQueries:
 
     def task_ids(self, prefix: str, limit: int) -> list[str]:
         return [row[0] for row in self._read("task_ids", (prefix, limit))]
+
+    def last_task_change(self, by: str, after: int) -> Entry | None:
+        found = self._read("last_task_change", (by, after))
+        return Entry(*found[0]) if found else None
 
     def links(self, tasks: Sequence[str]) -> list[LinkRow]:
         return [LinkRow(*row) for row in self._read("links", (array(tasks),))]

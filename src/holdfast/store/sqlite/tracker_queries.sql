@@ -88,6 +88,15 @@ SELECT count(*) FROM task_readiness AS r JOIN tasks AS w ON w.stream = r.stream
 WHERE NOT w.archived
   AND (w.status = 'failed' OR (w.status = 'pending' AND (w.blocked <> '' OR r.open_blockers > 0)));
 
+-- name: last_task_change
+-- From the end of the log: what a person did last is near it.
+SELECT e.position, s.name, e.version, e.type, e.time, e.payload, e.hash
+FROM events AS e JOIN streams AS s ON s.id = e.stream
+WHERE e.position > ?2 AND s.kind = 'task'
+  AND coalesce(e.payload ->> '$.author.by', '') = ?1 AND coalesce(e.payload ->> '$.author.run', '') = ''
+ORDER BY e.position DESC
+LIMIT 1;
+
 -- name: claimed_tasks
 SELECT substr(s.name, 7), t.name, t.body, t.status, t.priority, t.labels, t.assignee, t.due, t.checks, t.meta, t.blocked,
        t.summary, t.evidence, t.error, t.unchecked, t.archived, t.started_at, t.ended_at, t.claim,
