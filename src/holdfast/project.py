@@ -140,20 +140,21 @@ def open_project(
     *,
     mint: Callable[[], str],
     create: bool = True,
-    advice: str = FIRST,
+    advice: Callable[[], str] = lambda: f"; {FIRST}",
 ) -> Project:
     """The project at `root`; on first use it is made.
 
     Safe in any number of processes at once: all get the same id. With `create=False` nothing is
-    written, and a root without a project raises NotFound, which ends with `advice`. `mint` gives fresh
-    ids of letters and digits. Raises StoreReadOnly or StoreFull when the data directory cannot be written.
+    written, and a root without a project raises NotFound, which ends with the text of `advice`. `mint`
+    gives fresh ids of letters and digits. Raises StoreReadOnly or StoreFull when the data directory cannot
+    be written.
     """
     root = root.resolve()
     refuse_link(root)
     with explained(data_home):
         found = _look(root, data_home)
         if found.project is None and not create:
-            raise NotFound(f"there is no project in {root} yet; {advice}")
+            raise NotFound(f"there is no project in {root} yet{advice()}")
         if found.project is not None:
             if not create or (found.pointer_holds and found.record_holds):
                 return found.project

@@ -240,3 +240,72 @@ def test_an_import_that_is_refused_in_part_says_so(project: Any) -> None:
     ]
     again = project("mirror", "import", file, "--apply", "--json", code=2).json()
     assert [one["action"] for one in again["changes"]] == ["create"] and len(again["refused"]) == 1
+
+
+# A clone of a repository that has a mirror
+
+
+@pytest.fixture
+def clone(project: Any, tmp_path: Path) -> Any:
+    """The CLI in a clone of a project with a task and a memory; the project is there, too."""
+    project.env["XDG_DATA_HOME"] = str(tmp_path / "data")
+    project("task", "create", "weigh kelp")
+    project("remember", "use kelp", "--kind", "decision")
+    git = ("git", "-c", "user.name=k", "-c", "user.email=k@example.org")
+    subprocess.run([*git, "init", "-q"], cwd=project.directory, check=True)
+    subprocess.run([*git, "add", "-f", ".holdfast"], cwd=project.directory, check=True)
+    subprocess.run([*git, "commit", "-qm", "kelp"], cwd=project.directory, check=True)
+    subprocess.run([*git, "clone", "-q", project.directory, tmp_path / "clone"], check=True)
+    project.original, project.directory = project.directory, tmp_path / "clone"
+    return project
+
+
+@pytest.mark.parametrize("home", ["the same", "another"])
+def test_a_store_of_a_clone_is_rebuilt_from_its_journal(clone: Any, tmp_path: Path, home: str) -> None:
+    """`repair --from` makes a store of the clone's own, with what the journal has. Without `--from` nothing
+    is made, and the refusal names the option; a dry run changes nothing."""
+    if home == "another":
+        clone.env["XDG_DATA_HOME"] = str(tmp_path / "other")
+    journal = clone.directory / ".holdfast/tasks/journal.jsonl"
+    assert f"holdfast repair --from {journal}" in clone("repair", code=3).err
+    examined = clone("repair", "--from", journal, "--dry-run", code=8)
+    assert "found holdfast.db: it is missing or empty" in examined.out
+    assert "there is no project" in clone("show", "x", code=3).err
+    done = clone("repair", "--from", ".holdfast/tasks/journal.jsonl")
+    assert "lost" not in done.out
+    assert [task["name"] for task in clone("task", "list", "--json").json()] == ["weigh kelp"]
+    clone("task", "create", "dry kelp")
+    clone.env["XDG_DATA_HOME"] = str(tmp_path / "data")
+    clone.directory = clone.original
+    assert [task["name"] for task in clone("task", "list", "--json").json()] == ["weigh kelp"]
+
+
+def test_a_copy_does_not_lose_the_runs_of_its_original(project: Any, tmp_path: Path) -> None:
+    """The files of runs in a copy are those of another store: `repair --from` reports none of them as lost,
+    and keeps no id for them."""
+    project.env["XDG_DATA_HOME"] = str(tmp_path / "data")
+    project("run", "--id", "tide", "true")
+    project("task", "create", "weigh kelp")
+    shutil.copytree(project.directory, tmp_path / "copy")
+    project.directory = tmp_path / "copy"
+    assert "tide" not in project("repair", "--from", ".holdfast/tasks/journal.jsonl").out
+    project("run", "--id", "tide", "true")
+
+
+@pytest.mark.parametrize("where", ["beside the original", "alone"])
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [("task list", 0), ("list", 0), ("prime", 0), ("search kelp", 0), ("show x", 3), ("doctor", 0)],
+)
+def test_reading_names_the_mirror_of_another_store(clone: Any, where: str, words: str, code: int) -> None:
+    """Where there is no store yet and `.holdfast` has the mirror of another one, each command that reads
+    names the commands that make a store of it."""
+    if where == "alone":
+        shutil.rmtree(clone.original)
+        clone.env["XDG_DATA_HOME"] = str(clone.original.with_name("other"))
+    found = clone(*words.split(), code=code)
+    said = found.out + found.err
+    tasks = clone.directory / ".holdfast/tasks"
+    assert f"holdfast repair --from {tasks / 'journal.jsonl'}" in said
+    if words != "doctor" or where == "beside the original":
+        assert f"holdfast mirror import {tasks / 'memory.json'}" in said
