@@ -100,7 +100,10 @@ def test_an_edited_file_is_reported_and_imported(project: Any) -> None:
     assert kept.name in status and "holdfast mirror import" in status
     assert "Set it up" in project("mirror", "import", kept).out
     assert project("task", "show", id, "--json").json()["name"] == "Setup project"
-    project("mirror", "import", kept, "--apply")
+    assert project("mirror", "import", kept, "--apply").out.startswith(
+        f"recorded: edit {id} name 'Set it up'"
+    )
+    assert "mirror import" not in project("mirror", "status").out
     assert project("task", "show", id, "--json").json()["name"] == "Set it up"
     assert json.loads(current.read_text())["current_task"]["name"] == "Set it up"
     assert "it says nothing" not in project("mirror", "import", kept).out
@@ -218,8 +221,9 @@ def test_a_clone_begins_with_the_mirror_of_its_repository(project: Any, tmp_path
     assert (project.directory / name).read_bytes() == content
     project("mirror", "import", name, "--apply")
     assert [one["text"] for one in project("recall", "kelp", "--json").json()] == ["use kelp"]
-    (kept,) = (project.directory / ".holdfast/tasks").glob("memory.json.edited-*")
+    (kept,) = (project.directory / ".holdfast/tasks").glob("memory.json.replaced-*")
     assert kept.read_bytes() == content
+    assert "mirror import" not in project("mirror", "status").out  # all of it was recorded
 
 
 def test_an_import_that_is_refused_in_part_says_so(project: Any) -> None:
@@ -233,13 +237,15 @@ def test_an_import_that_is_refused_in_part_says_so(project: Any) -> None:
     assert f"complete   {id}" in project("mirror", "import", file).out
     found = project("mirror", "import", file, "--apply", code=2)
     first, second, *_ = found.out.splitlines()
-    assert first.split()[0] == "create" and second.startswith(f"refused    complete {id}: ")
+    assert first.startswith("recorded: create name 'Weigh wrack'") and second.startswith(
+        f"refused    complete {id}: "
+    )
     assert sorted(one["status"] for one in project("task", "list", "--json").json()) == [
         "in_progress",
         "pending",
     ]
     again = project("mirror", "import", file, "--apply", "--json", code=2).json()
-    assert [one["action"] for one in again["changes"]] == ["create"] and len(again["refused"]) == 1
+    assert again["changes"] == [] and len(again["refused"]) == 1  # the task is there
 
 
 # A clone of a repository that has a mirror
