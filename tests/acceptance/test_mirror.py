@@ -315,3 +315,17 @@ def test_reading_names_the_mirror_of_another_store(clone: Any, where: str, words
     assert f"holdfast repair --from {tasks / 'journal.jsonl'}" in said
     if words != "doctor" or where == "beside the original":
         assert f"holdfast mirror import {tasks / 'memory.json'}" in said
+
+
+def test_a_repair_of_a_store_that_was_gone_keeps_no_files(project: Any, tmp_path: Path) -> None:
+    """Its directory has the report alone, and so says the command; a dry run says what the repair says."""
+    project.env["XDG_DATA_HOME"] = str(tmp_path / "data")
+    project("task", "create", "weigh kelp")
+    (store,) = (tmp_path / "data/holdfast").glob("*-*")
+    shutil.rmtree(store)
+    (first, *_) = project("repair", "--dry-run", code=8).out.splitlines()
+    done = project("repair").out
+    assert done.splitlines()[0] == first == "found holdfast.db: it is missing or empty"
+    assert "nothing was left of the files; the report is in" in done
+    (store / "holdfast.db").write_bytes(b"")
+    assert "the files as they were are in" in project("repair").out

@@ -614,3 +614,18 @@ def test_a_file_that_is_missing_is_not_said_to_be_kept(home: Path) -> None:
         "tasks/memory.json": "the mirror is made again from the log",
         "tasks/current.json": "the mirror is made again from the log; the file is kept beside it",
     }
+
+
+def test_the_sentences_of_a_store_that_was_gone(project: Path) -> None:
+    """A dry run finds what the repair finds. Nothing was left of the store, so no sentence says that it is
+    kept."""
+    examined = Holdfast.repair_store(None, dry_run=True).findings[0]
+    report = Holdfast.repair_store(None)
+    assert report.findings[0] == examined
+    assert report.kept is not None and [path.name for path in report.kept.iterdir()] == ["report.json"]
+    with Holdfast() as hf, pytest.raises(RunArchived) as lost:
+        hf.get("r1")
+    assert str(lost.value) == (
+        f"the history of run r1 was lost; {report.kept.name} has the report of the repair, and the files "
+        "that were left of the store; for a new run choose another id"
+    )

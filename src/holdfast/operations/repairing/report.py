@@ -11,6 +11,9 @@ from holdfast.json_view import View
 from holdfast.project import DATABASE
 from holdfast.ways import Way
 
+FILE: Final = "report.json"
+"""The name of the report in the directory that keeps the files."""
+
 
 class Finding(View, frozen=True):
     """One thing that is not as it should be, and what `repair` does about it."""
@@ -87,3 +90,8 @@ class RepairReport(View, frozen=True):
         if self.dry_run:
             return not self.findings
         return not (self.lost or self.values or self.snapshots)
+
+    @property
+    def keeps_files(self) -> bool:
+        """Whether something is in `kept` besides this report: of a store that was gone nothing is left."""
+        return self.kept is not None and any(path.name != FILE for path in self.kept.iterdir())
