@@ -4,8 +4,10 @@ Two small files point at each other. The *pointer*, `.holdfast/project.json` in 
 the id. The *record*, `project.json` in the store's directory, holds the root. So either may be lost:
 
 - pointer lost (`git clean -fdx`): the record with that root gives the id back;
-- directory moved: the recorded root is gone, the id stays, the record follows;
-- directory copied: the recorded root lives and holds the same id, so the copy gets an id of its own;
+- directory moved: the recorded root is gone, the id stays, the record follows, also when a command only
+  reads: a copy that is made later finds the moved directory there;
+- directory copied: the recorded root lives and holds the same id, or the recorded directory is still there or
+  was renamed beside it, so the copy gets an id of its own;
 - project directory read-only: there is no pointer, the record alone serves.
 
 The pointer is made before the store's directory, by a link that only one process can make; the
@@ -66,6 +68,7 @@ class _Card(msgspec.Struct, frozen=True):
     name: str
     root: str
     inode: tuple[object, object]
+    born: object = 0
 
 
 class _Found(msgspec.Struct, frozen=True):
@@ -140,22 +143,26 @@ def open_project(
     *,
     mint: Callable[[], str],
     create: bool = True,
-    advice: str = FIRST,
+    advice: Callable[[], str] = lambda: f"; {FIRST}",
 ) -> Project:
     """The project at `root`; on first use it is made.
 
-    Safe in any number of processes at once: all get the same id. With `create=False` nothing is
-    written, and a root without a project raises NotFound, which ends with `advice`. `mint` gives fresh
-    ids of letters and digits. Raises StoreReadOnly or StoreFull when the data directory cannot be written.
+    Safe in any number of processes at once: all get the same id. With `create=False` nothing is written,
+    except in the store the new place of a project that was moved, and a root without a project raises
+    NotFound, which ends with the text of `advice`. `mint` gives fresh ids of letters and digits. Raises
+    StoreReadOnly or StoreFull when the data directory cannot be written.
     """
     root = root.resolve()
     refuse_link(root)
     with explained(data_home):
         found = _look(root, data_home)
         if found.project is None and not create:
-            raise NotFound(f"there is no project in {root} yet; {advice}")
+            raise NotFound(f"there is no project in {root} yet{advice()}")
         if found.project is not None:
-            if not create or (found.pointer_holds and found.record_holds):
+            if not create:
+                _follow(found, root, data_home)
+                return found.project
+            if found.pointer_holds and found.record_holds:
                 return found.project
             # Without the lock, so that a known project opens where the data directory is read-only.
             if found.record_holds and found.pointer == "absent" and _point(found.project, "absent"):
@@ -166,6 +173,24 @@ def open_project(
                 if project is not None:
                     return project
     raise StoreError(f"{_pointer(root)} keeps changing; see what else writes to it, then try again")
+
+
+def _follow(found: _Found, root: Path, data_home: Path) -> None:
+    """Record in the store where its project is now, if that was moved: a command that only reads writes
+    nothing in the project. Does nothing where the record cannot be written, or is another user's."""
+    project = found.project
+    if project is None or found.record_holds:
+        return
+    record = project.home / CARD_FILE
+    if not (project.home / DATABASE).exists() or not _is_ours(project.home) or not _is_ours(record):
+        return
+    try:
+        with _locked(data_home):
+            again = _look(root, data_home)
+            if again.project == project and not again.record_holds:
+                _record_root(project)
+    except OSError:
+        return
 
 
 def restore_pointer(root: Path, home: Path) -> None:
@@ -215,7 +240,8 @@ def _look(root: Path, data_home: Path) -> _Found:
         if _belongs(root, recorded):
             here = _same_place(recorded.root, root)
             project = Project(root, recorded.id, recorded.name, home)
-            return _Found(project, state, pointer_holds=here, record_holds=here and record is not None)
+            holds = here and (pointer.root == recorded.root or _same_place(pointer.root, root))
+            return _Found(project, state, pointer_holds=holds, record_holds=here and record is not None)
     known = _by_root(root, data_home)
     return _Found(known, state, pointer_holds=False, record_holds=known is not None)
 
@@ -236,9 +262,39 @@ def _belongs(root: Path, recorded: _Card) -> bool:
     """Whether `root`, whose pointer holds the recorded id, is the project itself and not a copy of it."""
     if _same_place(recorded.root, root):
         return True
-    state, other = _read(_pointer(Path(recorded.root)))
+    was = Path(recorded.root)
+    state, other = _read(_pointer(was))
     # A pointer there that cannot be read may hold the id: then the store is not taken from that root.
-    return state == "absent" or (other is not None and other.id != recorded.id)
+    if state != "absent" and (other is None or other.id == recorded.id):
+        return False
+    return _is_recorded(root, recorded) or not any(
+        _is_recorded(path, recorded)
+        for path in (was, *_with_inode(was.parent, recorded), *_with_inode(root.parent, recorded))
+    )
+
+
+def _is_recorded(path: Path, recorded: _Card) -> bool:
+    """Whether `path` is the very directory that was recorded, wherever that was. Not known without its time
+    of birth: an inode is used again."""
+    here = DirectoryIdentity.find(path)
+    return (
+        here is not None
+        and here.born != 0
+        and (here.inode, here.born)
+        == (
+            recorded.inode[1],
+            recorded.born,
+        )
+    )
+
+
+def _with_inode(parent: Path, recorded: _Card) -> list[Path]:
+    """The entries of a directory that may be the recorded one after `mv`."""
+    try:
+        with os.scandir(parent) as entries:
+            return [Path(entry.path) for entry in entries if entry.inode() == recorded.inode[1]]
+    except OSError:
+        return []
 
 
 def _by_root(root: Path, data_home: Path) -> Project | None:
@@ -285,7 +341,7 @@ def _read(path: Path) -> tuple[State, _Card | None]:
             sound = _is_id(id) and name == _file_name(name)
             if sound and root.startswith("/") and "\0" not in root:
                 inode = (data.get("device"), data.get("inode"))
-                return "good", _Card(id, name, root, inode)
+                return "good", _Card(id, name, root, inode, data.get("born"))
     return "corrupt", None
 
 
@@ -307,10 +363,14 @@ def _settle(found: _Found, root: Path, data_home: Path, mint: Callable[[], str])
         _make_private(project.home)
         if _record(project.home, project.id) is None:
             _set_aside(project.home / CARD_FILE)
-        here = DirectoryIdentity.find(root)
-        which = {} if here is None else {"device": here.device, "inode": here.inode}
-        replace_file(project.home / CARD_FILE, _card(project, **which))
+        _record_root(project)
     return project
+
+
+def _record_root(project: Project) -> None:
+    here = DirectoryIdentity.find(project.root)
+    which = {} if here is None else here._asdict()
+    replace_file(project.home / CARD_FILE, _card(project, **which))
 
 
 def _new(root: Path, data_home: Path, mint: Callable[[], str]) -> Project:

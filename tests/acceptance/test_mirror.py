@@ -100,7 +100,10 @@ def test_an_edited_file_is_reported_and_imported(project: Any) -> None:
     assert kept.name in status and "holdfast mirror import" in status
     assert "Set it up" in project("mirror", "import", kept).out
     assert project("task", "show", id, "--json").json()["name"] == "Setup project"
-    project("mirror", "import", kept, "--apply")
+    assert project("mirror", "import", kept, "--apply").out.startswith(
+        f"recorded: edit {id} name 'Set it up'"
+    )
+    assert "mirror import" not in project("mirror", "status").out
     assert project("task", "show", id, "--json").json()["name"] == "Set it up"
     assert json.loads(current.read_text())["current_task"]["name"] == "Set it up"
     assert "it says nothing" not in project("mirror", "import", kept).out
@@ -218,8 +221,9 @@ def test_a_clone_begins_with_the_mirror_of_its_repository(project: Any, tmp_path
     assert (project.directory / name).read_bytes() == content
     project("mirror", "import", name, "--apply")
     assert [one["text"] for one in project("recall", "kelp", "--json").json()] == ["use kelp"]
-    (kept,) = (project.directory / ".holdfast/tasks").glob("memory.json.edited-*")
+    (kept,) = (project.directory / ".holdfast/tasks").glob("memory.json.replaced-*")
     assert kept.read_bytes() == content
+    assert "mirror import" not in project("mirror", "status").out  # all of it was recorded
 
 
 def test_an_import_that_is_refused_in_part_says_so(project: Any) -> None:
@@ -233,10 +237,95 @@ def test_an_import_that_is_refused_in_part_says_so(project: Any) -> None:
     assert f"complete   {id}" in project("mirror", "import", file).out
     found = project("mirror", "import", file, "--apply", code=2)
     first, second, *_ = found.out.splitlines()
-    assert first.split()[0] == "create" and second.startswith(f"refused    complete {id}: ")
+    assert first.startswith("recorded: create name 'Weigh wrack'") and second.startswith(
+        f"refused    complete {id}: "
+    )
     assert sorted(one["status"] for one in project("task", "list", "--json").json()) == [
         "in_progress",
         "pending",
     ]
     again = project("mirror", "import", file, "--apply", "--json", code=2).json()
-    assert [one["action"] for one in again["changes"]] == ["create"] and len(again["refused"]) == 1
+    assert again["changes"] == [] and len(again["refused"]) == 1  # the task is there
+
+
+# A clone of a repository that has a mirror
+
+
+@pytest.fixture
+def clone(project: Any, tmp_path: Path) -> Any:
+    """The CLI in a clone of a project with a task and a memory; the project is there, too."""
+    project.env["XDG_DATA_HOME"] = str(tmp_path / "data")
+    project("task", "create", "weigh kelp")
+    project("remember", "use kelp", "--kind", "decision")
+    git = ("git", "-c", "user.name=k", "-c", "user.email=k@example.org")
+    subprocess.run([*git, "init", "-q"], cwd=project.directory, check=True)
+    subprocess.run([*git, "add", "-f", ".holdfast"], cwd=project.directory, check=True)
+    subprocess.run([*git, "commit", "-qm", "kelp"], cwd=project.directory, check=True)
+    subprocess.run([*git, "clone", "-q", project.directory, tmp_path / "clone"], check=True)
+    project.original, project.directory = project.directory, tmp_path / "clone"
+    return project
+
+
+@pytest.mark.parametrize("home", ["the same", "another"])
+def test_a_store_of_a_clone_is_rebuilt_from_its_journal(clone: Any, tmp_path: Path, home: str) -> None:
+    """`repair --from` makes a store of the clone's own, with what the journal has. Without `--from` nothing
+    is made, and the refusal names the option; a dry run changes nothing."""
+    if home == "another":
+        clone.env["XDG_DATA_HOME"] = str(tmp_path / "other")
+    journal = clone.directory / ".holdfast/tasks/journal.jsonl"
+    assert f"holdfast repair --from {journal}" in clone("repair", code=3).err
+    examined = clone("repair", "--from", journal, "--dry-run", code=8)
+    assert "found holdfast.db: it is missing or empty" in examined.out
+    assert "there is no project" in clone("show", "x", code=3).err
+    done = clone("repair", "--from", ".holdfast/tasks/journal.jsonl")
+    assert "lost" not in done.out
+    assert [task["name"] for task in clone("task", "list", "--json").json()] == ["weigh kelp"]
+    clone("task", "create", "dry kelp")
+    clone.env["XDG_DATA_HOME"] = str(tmp_path / "data")
+    clone.directory = clone.original
+    assert [task["name"] for task in clone("task", "list", "--json").json()] == ["weigh kelp"]
+
+
+def test_a_copy_does_not_lose_the_runs_of_its_original(project: Any, tmp_path: Path) -> None:
+    """The files of runs in a copy are those of another store: `repair --from` reports none of them as lost,
+    and keeps no id for them."""
+    project.env["XDG_DATA_HOME"] = str(tmp_path / "data")
+    project("run", "--id", "tide", "true")
+    project("task", "create", "weigh kelp")
+    shutil.copytree(project.directory, tmp_path / "copy")
+    project.directory = tmp_path / "copy"
+    assert "tide" not in project("repair", "--from", ".holdfast/tasks/journal.jsonl").out
+    project("run", "--id", "tide", "true")
+
+
+@pytest.mark.parametrize("where", ["beside the original", "alone"])
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [("task list", 0), ("list", 0), ("prime", 0), ("search kelp", 0), ("show x", 3), ("doctor", 0)],
+)
+def test_reading_names_the_mirror_of_another_store(clone: Any, where: str, words: str, code: int) -> None:
+    """Where there is no store yet and `.holdfast` has the mirror of another one, each command that reads
+    names the commands that make a store of it."""
+    if where == "alone":
+        shutil.rmtree(clone.original)
+        clone.env["XDG_DATA_HOME"] = str(clone.original.with_name("other"))
+    found = clone(*words.split(), code=code)
+    said = found.out + found.err
+    tasks = clone.directory / ".holdfast/tasks"
+    assert f"holdfast repair --from {tasks / 'journal.jsonl'}" in said
+    if words != "doctor" or where == "beside the original":
+        assert f"holdfast mirror import {tasks / 'memory.json'}" in said
+
+
+def test_a_repair_of_a_store_that_was_gone_keeps_no_files(project: Any, tmp_path: Path) -> None:
+    """Its directory has the report alone, and so says the command; a dry run says what the repair says."""
+    project.env["XDG_DATA_HOME"] = str(tmp_path / "data")
+    project("task", "create", "weigh kelp")
+    (store,) = (tmp_path / "data/holdfast").glob("*-*")
+    shutil.rmtree(store)
+    (first, *_) = project("repair", "--dry-run", code=8).out.splitlines()
+    done = project("repair").out
+    assert done.splitlines()[0] == first == "found holdfast.db: it is missing or empty"
+    assert "nothing was left of the files; the report is in" in done
+    (store / "holdfast.db").write_bytes(b"")
+    assert "the files as they were are in" in project("repair").out

@@ -597,6 +597,23 @@ def test_a_copied_project_has_its_own_code(cli, wait):
     assert result(cli, "x") == ["original", sys.prefix, str(original)]
 
 
+def test_a_copy_of_a_moved_project_begins_with_a_store_of_its_own(own_store):
+    """The moved directory was only read before it was copied: the store stays with it."""
+    cli = own_store
+    cli("task", "create", "one")
+    elsewhere = cli.directory.parent / "elsewhere"
+    elsewhere.mkdir()
+    moved = cli.directory.rename(elsewhere / "moved")
+    cli.directory = moved
+    assert [task["name"] for task in cli("task", "list", "--json").json()] == ["one"]
+    cli.directory = Path(shutil.copytree(moved, moved.with_name("copy")))
+    assert cli("task", "list", "--json").json() == []
+    cli("task", "create", "two")
+    assert [task["name"] for task in cli("task", "list", "--json").json()] == ["two"]
+    cli.directory = moved
+    assert [task["name"] for task in cli("task", "list", "--json").json()] == ["one"]
+
+
 def test_what_is_not_found_is_named_with_the_option(cli, wait):
     """A store that several projects share does not say where one of them went."""
     gone = make_project(cli.directory / "p", "kelp")

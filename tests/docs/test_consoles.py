@@ -738,7 +738,7 @@ def play_mirror(console: Console) -> None:
         "holdfast mirror import edited.json --apply",
         then=lambda: '"use kelp"' in console.text(".holdfast/tasks/memory.json"),
     )
-    console.next("holdfast mirror rebuild", r"files? written to")
+    console.next("holdfast mirror rebuild", r"files? in .*made again from")
 
 
 # Tasks

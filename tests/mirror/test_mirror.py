@@ -56,7 +56,9 @@ def fits(data: object, name: str) -> None:
 
 
 def kept(project: Project) -> list[str]:
-    return sorted(path.name for path in project.mirror.rglob("*.edited-*"))
+    return sorted(
+        path.name for suffix in ("edited", "replaced") for path in project.mirror.rglob(f"*.{suffix}-*")
+    )
 
 
 # What is in it
@@ -451,7 +453,8 @@ def test_the_mirror_of_another_store_is_kept(tmp_path: Path, uses: str, card: st
     assert "was not written by this store" in sentence
     fresh = tmp_path / "fresh"
     project.drain(fresh)
-    kept_aside = {name for name in look(project.mirror) if ".edited-" in name}
+    kept_aside = {name for name in look(project.mirror) if ".replaced-" in name}
+    assert kept_aside and not list(project.mirror.rglob("*.edited-*"))  # nobody edited them
     assert look(project.mirror).keys() - kept_aside == {*look(fresh), "runs/README.md"}
     for number in range(3):
         with project.opened() as hf:
@@ -700,7 +703,7 @@ def test_an_edited_session_is_imported(project: Project) -> None:
             "tests before code",
         ]
         assert [one.name for one in hf.tasks.list("pending")] == ["One more task"]
-        assert [one.action for one in hf.mirror_import(file).changes] == ["create"]
+        assert hf.mirror_import(file).changes == ()
     assert kept(project) == ["current.json.edited-20300101T000010Z"]
 
 
@@ -779,3 +782,33 @@ def test_an_open_holdfast_drains_as_it_goes() -> None:
 
 if __name__ == "__main__":
     _write_and_drain(Path(sys.argv[1]), int(sys.argv[2]))
+
+
+def test_files_that_nobody_edited_are_replaced(tmp_path: Path) -> None:
+    """After the store is another, its intact files get `.replaced-`, one that was edited gets `.edited-`.
+    Those that say something new are importable; none is after all of them were imported."""
+    other, project = Project(tmp_path / "other", session_id="s9"), Project(tmp_path / "own")
+    with other.opened() as hf:
+        other.work(hf)
+    shutil.copytree(other.mirror, project.mirror)
+    memory = project.mirror / "tasks/memory.json"
+    memory.write_text(memory.read_text().replace("store", "shop"))
+    with project.opened(drains=False) as hf:
+        project.create(hf, "t5", "mine")
+    project.named = False
+    project.drain()
+    edited = [name for name in kept(project) if ".edited-" in name]
+    assert [name.partition("-")[0] for name in edited] == ["memory.json.edited"]
+    assert any(name.startswith("journal.jsonl.replaced-") for name in kept(project))
+    with project.opened(drains=False) as hf:
+        found = status(hf._store, hf._reader, project.mirror).importable
+        assert {name.partition("-")[0] for name in found} >= {"tasks/memory.json.edited"}
+        for name in found:
+            hf.mirror_import(project.mirror / name, apply=True)
+        assert status(hf._store, hf._reader, project.mirror).importable == ()
+
+
+def test_a_rebuild_counts_files_as_the_status_does(project: Project) -> None:
+    with project.opened() as hf:
+        project.work(hf)
+        assert hf.mirror_rebuild().files == hf.mirror_status().files > 4

@@ -258,7 +258,7 @@ def test_what_a_restore_took_away_stays_away(home: Path) -> None:
     assert not any("behind its end" in one.what for one in Holdfast.repair_store(home, dry_run=True).findings)
     with Holdfast(home, durability="process") as hf:
         hf.tasks.create("new")
-    assert list(home.with_name("mirror").glob("tasks/journal.jsonl.edited-*"))
+    assert list(home.with_name("mirror").glob("tasks/journal.jsonl.replaced-*"))
     before = numbers(home)
     data = bytearray((home / "holdfast.db").read_bytes())
     data[0] ^= 1
@@ -325,7 +325,7 @@ def test_a_journal_that_was_kept_aside_can_be_named(home: Path) -> None:
     Holdfast.restore_backup(backup, home)
     with Holdfast(home, durability="process") as hf:
         hf.tasks.create("new")
-    (aside,) = home.with_name("mirror").glob("tasks/journal.jsonl.edited-*")
+    (aside,) = home.with_name("mirror").glob("tasks/journal.jsonl.replaced-*")
     (note,) = [one.says for one in doctor(str(home)) if one.name == "journal"]
     assert note == (
         f"{aside} was kept aside with 1 event that the store does not have; "
@@ -349,7 +349,7 @@ def test_a_journal_from_before_a_restore_shows_no_loss(home: Path) -> None:
     Holdfast.restore_backup(backup, home)
     with Holdfast(home, durability="process") as hf:
         hf.tasks.edit(task, name="renamed")
-    (aside,) = home.with_name("mirror").glob("tasks/journal.jsonl.edited-*")
+    (aside,) = home.with_name("mirror").glob("tasks/journal.jsonl.replaced-*")
     report = Holdfast.repair_store(home, backup=aside)
     assert report.ok and report.lost == ()
     assert [one.place for one in report.findings] == ["holdfast.db", aside.name]
@@ -504,7 +504,7 @@ def test_no_new_store_begins_over_one_that_is_gone(project: Path) -> None:
     with Holdfast() as hf:
         assert hf.tasks.list() == []
         hf.tasks.create("new")
-    (kept,) = (project / ".holdfast/tasks").glob("journal.jsonl.edited-*")
+    (kept,) = (project / ".holdfast/tasks").glob("journal.jsonl.replaced-*")
     assert (skill.read_text(), kept.read_bytes()) == ("mine", journal)
 
 
@@ -614,3 +614,18 @@ def test_a_file_that_is_missing_is_not_said_to_be_kept(home: Path) -> None:
         "tasks/memory.json": "the mirror is made again from the log",
         "tasks/current.json": "the mirror is made again from the log; the file is kept beside it",
     }
+
+
+def test_the_sentences_of_a_store_that_was_gone(project: Path) -> None:
+    """A dry run finds what the repair finds. Nothing was left of the store, so no sentence says that it is
+    kept."""
+    examined = Holdfast.repair_store(None, dry_run=True).findings[0]
+    report = Holdfast.repair_store(None)
+    assert report.findings[0] == examined
+    assert report.kept is not None and [path.name for path in report.kept.iterdir()] == ["report.json"]
+    with Holdfast() as hf, pytest.raises(RunArchived) as lost:
+        hf.get("r1")
+    assert str(lost.value) == (
+        f"the history of run r1 was lost; {report.kept.name} has the report of the repair, and the files "
+        "that were left of the store; for a new run choose another id"
+    )

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import project as project_module
+from holdfast.directory_identity import DirectoryIdentity
 from holdfast.errors import NotFound, SettingsError, StoreError, StoreFull, StoreReadOnly
 from holdfast.project import Project, data_home, expand, explicit_home, find_root, open_project
 
@@ -226,6 +227,7 @@ def test_first_use_makes_pointer_and_home(root: Path, data: Path) -> None:
         "root": str(root),
         "device": status.st_dev,
         "inode": status.st_ino,
+        "born": DirectoryIdentity.of(root).born,
     }
     assert (mode(project.home), mode(data), mode(project.home / "project.json")) == (0o700, 0o700, 0o600)
     assert sorted(path.name for path in (root / ".holdfast").iterdir()) == [".gitignore", "project.json"]
@@ -374,6 +376,59 @@ def test_a_copied_directory_gets_its_own_id(tmp_path: Path, root: Path, data: Pa
     assert made == Project(copy, "bbbb", "copy", data / "copy-bbbb")
     assert open_project(copy, data, mint=no_mint) == made
     assert open_project(root, data, mint=no_mint) == project
+
+
+def test_a_moved_directory_that_was_only_read_is_no_longer_taken_by_a_copy(
+    tmp_path: Path, root: Path, data: Path
+) -> None:
+    """A command that only reads records where the directory is now: a copy of it finds that it is alive."""
+    project = open_project(root, data, mint=mint_from("aaaa"))
+    (project.home / "holdfast.db").touch()
+    (tmp_path / "far").mkdir()
+    moved = root.rename(tmp_path / "far" / "weed")
+    assert open_project(moved, data, mint=no_mint, create=False).id == "aaaa"
+    assert card(project.home / "project.json")["root"] == str(moved)
+    assert card(pointer(moved))["root"] == str(root)  # nothing is written in the project
+    copy = Path(shutil.copytree(moved, tmp_path / "copy"))
+    with pytest.raises(NotFound):
+        open_project(copy, data, mint=no_mint, create=False)
+    assert open_project(copy, data, mint=mint_from("bbbb")).id == "bbbb"
+    assert open_project(moved, data, mint=no_mint).id == "aaaa"
+    assert card(pointer(moved))["root"] == str(moved)
+
+
+def test_a_copy_of_a_directory_that_was_renamed_in_place(tmp_path: Path, root: Path, data: Path) -> None:
+    """The renamed directory is found beside its old place by its inode, though no command has run there."""
+    open_project(root, data, mint=mint_from("aaaa"))
+    moved = root.rename(tmp_path / "weed")
+    copy = Path(shutil.copytree(moved, tmp_path / "copy"))
+    assert open_project(copy, data, mint=mint_from("bbbb")).id == "bbbb"
+    assert open_project(moved, data, mint=no_mint).id == "aaaa"
+
+
+def test_a_copy_does_not_take_the_store_of_a_cleaned_original(tmp_path: Path, root: Path, data: Path) -> None:
+    """`git clean -fdx` removes the pointer of the original, which still is the recorded directory."""
+    open_project(root, data, mint=mint_from("aaaa"))
+    copy = Path(shutil.copytree(root, tmp_path / "copy"))
+    shutil.rmtree(root / ".holdfast")
+    assert open_project(copy, data, mint=mint_from("bbbb")).id == "bbbb"
+    assert open_project(root, data, mint=no_mint).id == "aaaa"
+
+
+def test_a_moved_directory_is_read_where_nothing_can_be_written(shared: Path) -> None:
+    """The new place is not recorded then, and that is no error."""
+    root, data = shared / "kelp", shared / "data"
+    root.mkdir()
+    project = open_project(root, data, mint=mint_from("aaaa"))
+    (project.home / "holdfast.db").touch()
+    moved = root.rename(shared / "weed")
+    give_away(moved, *moved.rglob("*"), data, project.home, project.home / "project.json")
+    for path in (moved, moved / ".holdfast", data, project.home):
+        path.chmod(0o555)
+    before = tree(data)
+    with unprivileged():
+        assert open_project(moved, data, mint=no_mint, create=False).id == "aaaa"
+    assert tree(data) == before
 
 
 def test_a_copy_does_not_take_the_store_of_a_corrupt_original(tmp_path: Path, root: Path, data: Path) -> None:

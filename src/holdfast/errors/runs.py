@@ -126,7 +126,11 @@ class RunArchived(HoldfastError):
         self.file = file
         what = f"run {run_id} has ended and was archived"
         if file.startswith("before-repair-"):
-            what = f"the history of run {run_id} was lost, and {file} keeps the damaged store"
+            # The store may have been gone: then the report is all that is there.
+            what = (
+                f"the history of run {run_id} was lost; {file} has the report of the repair, and the files "
+            )
+            what += "that were left of the store"
         elif file:
             what += f" in {file}, which has its history"
         super().__init__(f"{what}; for a new run choose another id")

@@ -42,6 +42,7 @@ class Mirroring(Tracking):
     def mirror_rebuild(self) -> MirrorRebuilt:
         """Make all files of the mirror again from the log. Files that are not as holdfast wrote them are kept
         aside. Raises `Refused` if there is no mirror, `StoreError` if it cannot be written."""
+        from holdfast.mirror.inspecting import count_files
         from holdfast.views.mirror import MirrorRebuilt
 
         mirror = self._mirror()
@@ -55,7 +56,8 @@ class Mirroring(Tracking):
             raise Refused(
                 "another process has been writing the mirror for a minute; try again when it has ended"
             )
-        return MirrorRebuilt(str(mirror.directory), done.events, done.replaced, done.kept)
+        files = count_files(mirror.directory, named=self._place.store_project.is_named)
+        return MirrorRebuilt(str(mirror.directory), done.events, done.replaced, done.kept, files)
 
     @blocking
     def mirror_import(self, file: str | os.PathLike[str], *, apply: bool = False) -> MirrorImport:

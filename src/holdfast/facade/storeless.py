@@ -95,17 +95,32 @@ class Storeless:
         from holdfast.store.sqlite.backup import find, silent
 
         flags = {"home": None if home is None else os.fspath(home)}
-        place = wiring.find_place(flags, create=False, needs_store=False)
-        directory = wiring.backup_directory(place)
+        try:
+            place = wiring.find_place(flags, create=False, needs_store=False)
+        except NotFound:
+            if backup is None:
+                raise
+            place = None
+        directory = None if place is None else wiring.backup_directory(place)
         chosen = None if backup is None else source_of(os.fspath(backup), directory)
-        if not wiring.had_store(place.home) and chosen is None and not find(directory):
+        is_first = place is None
+        if place is None:  # a clone, or a copy of a project: the copy that is named makes its first store
+            if dry_run:
+                return _gone(project.data_home(os.environ))
+            place = wiring.find_place(flags, needs_store=False)
+        elif not wiring.had_store(place.home) and chosen is None and not find(wiring.backup_directory(place)):
             _refuse_without_copy(place)
         if not place.home.exists():
             if dry_run:
-                return _gone(place)
+                return _gone(place.home)
             place = wiring.find_place(flags, needs_store=False)
         report = wiring.repair_store(
-            place, chosen, microseconds(datetime.now(UTC)), dry_run=dry_run, progress=on_progress or silent
+            place,
+            chosen,
+            microseconds(datetime.now(UTC)),
+            dry_run=dry_run,
+            progress=on_progress or silent,
+            is_first=is_first,
         )
         return _mirrored(cls, place, report) if wiring.mirror_directory(place) else report
 
@@ -177,12 +192,11 @@ def _refuse_without_copy(place: wiring.Place) -> None:
         )
 
 
-def _gone(place: wiring.Place) -> RepairReport:
-    """The report of a dry run for a store whose directory is gone."""
-    from holdfast.operations.repairing.report import Finding, RepairReport
+def _gone(home: Path) -> RepairReport:
+    """The report of a dry run for a store whose directory is gone, or was never there."""
+    from holdfast.operations.repairing.report import MISSING, RepairReport
 
-    what, action = "it is gone, with its directory", "the log is written anew from its other copies"
-    return RepairReport(place.home, True, (Finding(project.DATABASE, what, action),))
+    return RepairReport(home, True, (MISSING,))
 
 
 def _drain_mirror(cls: Any, place: wiring.Place) -> None:

@@ -172,4 +172,6 @@ class History:
                 if forget and Mark.of(status) == mark:
                     self._directory.discard(name)
                 else:
-                    self._directory.keep_aside(name, "is not as the log has it")
+                    self._directory.keep_aside(
+                        name, "is not as the log has it", is_intact=self._directory.is_others
+                    )

@@ -2,11 +2,13 @@
 
 A session's file (`current.json`, `sessions/ID.json`) can change names, texts and statuses of tasks, add
 decisions and files to the current task, and add decisions and patterns to the memory; a `memory.json` can
-add memories and change texts. What a file leaves out is never removed from the store."""
+add memories and change texts. What a file leaves out is never removed from the store. A task or a memory
+whose id the store does not know is new only if its words are: a file can be imported again."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import BadInput
@@ -14,6 +16,7 @@ from holdfast.kernel import memory as memories
 from holdfast.kernel import task as tasks
 from holdfast.mirror import memory_file, sealed_json
 from holdfast.store.port import MemoryFilter
+from holdfast.store.tracker_port import TaskFilter
 from holdfast.views.mirror import ImportChange
 
 if TYPE_CHECKING:
@@ -85,12 +88,20 @@ class Importing:
             known = self._memory(id) if isinstance(id, str) and id else None
             fields = {"kind": kind, "text": text, "scope": str(item.get("scope") or memories.PROJECT)}
             if known is None:
-                yield ImportChange("remember", "", fields)
+                if not self._has_memory(fields):
+                    yield ImportChange("remember", "", fields)
             elif self._redactor.redact(known.text) != text:
                 if known.status == "current":
                     yield ImportChange("remember", known.id, fields)
                 else:
                     self.left.append(f"memory {known.id} is {known.status}; its text cannot be changed")
+
+    def _has_memory(self, fields: dict[str, Any]) -> bool:
+        """Whether the store has a memory with the same text, of any id."""
+        found = self._store.memories(
+            MemoryFilter(kind=fields["kind"], scope=fields["scope"]), limit=memory_file.MOST
+        )
+        return any(self._redactor.redact(one.text) == fields["text"] for one in found)
 
     def _memory(self, id: str) -> memories.Memory | None:
         found = self._store.memories(MemoryFilter(prefix=id, every=True), limit=2)
@@ -118,7 +129,10 @@ class Importing:
             return
         state = self._state(id)
         if state is None:
-            yield ImportChange("create", "", {"name": name, "body": str(item.get("body") or "")})
+            words = {"name": name, "body": str(item.get("body") or "")}
+            if (words["name"], words["body"]) in self._known_tasks:
+                return
+            yield ImportChange("create", "", dict[str, Any](words))
             if status not in ("pending", None):
                 self.left.append(f"{name!r} is created as pending: its status is set by `holdfast task`")
             return
@@ -139,6 +153,14 @@ class Importing:
                 yield ImportChange(action, str(id), {"text": text} if isinstance(text, str) and text else {})
         elif status is not None and status not in tasks.STATUSES:
             self.left.append(f"{status!r} is no status of a task; there are {', '.join(tasks.STATUSES)}")
+
+    @cached_property
+    def _known_tasks(self) -> set[tuple[str, str]]:
+        """(name, body) of each task of the store: what one of the same words that has no id, or that of
+        another store, would be once more."""
+        redact = self._redactor.redact
+        rows = self._store.tasks(TaskFilter(archived=True))
+        return {(redact(row.fields.name), redact(row.fields.body)) for row in rows}
 
     def _notes(self, id: object, context: dict[str, Any]) -> Iterator[ImportChange]:
         state = self._state(id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -10,10 +11,11 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from holdfast.clock import microseconds
-from holdfast.errors import Resync
+from holdfast.errors import BadInput, Resync
 from holdfast.mirror import card as cards
 from holdfast.mirror import memory_file, run_file, sealed_text, session_file, tracker_files
 from holdfast.mirror.draining import pages
+from holdfast.mirror.importing import Importing
 from holdfast.mirror.line_file import Mark
 from holdfast.mirror.mirror_directory import PREVIOUS, MirrorDirectory, is_aside
 from holdfast.tracker import journal
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from holdfast.views.reader import Reader
 
 _PAGE = 1000
+_IMPORTABLE = re.compile(r"tasks/(current|memory|sessions/[^/]+)\.json(\.(edited|replaced)-[^/]*)?$")
+"""The files that `mirror import` reads."""
 
 
 def status(store: Store, reader: Reader, directory: Path, *, named: bool = False) -> MirrorStatus:
@@ -38,6 +42,8 @@ def status(store: Store, reader: Reader, directory: Path, *, named: bool = False
         shows, behind = ("", _count(store, "")) if card is None else _shown(store, card)
         logged = _Logged(store, reader, card)
         faults = list(_faults(top, card, [name for name in names if not is_aside(name)], logged))
+        changed = [name for name in names if is_aside(name)]
+        changed += [fault.path for fault in faults if fault.fault == "edited"]
         return MirrorStatus(
             str(directory),
             "",
@@ -50,7 +56,24 @@ def status(store: Store, reader: Reader, directory: Path, *, named: bool = False
             tuple(name for name in names if is_aside(name)),
             shows,
             tuple(name for name in names if _is_ahead(name, store.incarnation)),
+            tuple(name for name in changed if _says_more(top, name, store, reader)),
         )
+
+
+def count_files(directory: Path, *, named: bool = False) -> int:
+    """How many files the mirror in a directory has, without those that were kept aside."""
+    with MirrorDirectory.opened(directory, "", follow=named) as top:
+        return sum(not is_aside(name) for name in _names(top))
+
+
+def _says_more(top: MirrorDirectory, path: str, store: Store, reader: Reader) -> bool:
+    """Whether `mirror import` reads the file, and finds something in it that the store does not have."""
+    if not _IMPORTABLE.match(path):
+        return False
+    try:
+        return bool(Importing(store, reader.redactor, _read(top, path), path).changes())
+    except BadInput:
+        return False
 
 
 def _is_ahead(name: str, incarnation: str) -> bool:

@@ -79,7 +79,7 @@ def write_anew(
                 _begins_with(directory, name, fd, status.st_size)
             )
             if not is_known:
-                directory.keep_aside(name, "is not as the log has it")
+                directory.keep_aside(name, "is not as the log has it", is_intact=directory.is_others)
             elif is_empty:
                 directory.discard(name)
         elif directory.has(name):

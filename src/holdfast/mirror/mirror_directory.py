@@ -1,8 +1,10 @@
 """The directories of the mirror, by descriptor: no symbolic link in them is ever followed.
 
 Files in the project may come from others. A link, or a file that holdfast did not write, is renamed
-(`NAME.edited-TIME`) before a file of that name is written. A journal with events that the log has lost
-becomes `journal.jsonl.ahead-INCARNATION`: by the name, `repair` finds the journals of its store.
+(`NAME.edited-TIME`) before a file of that name is written; a file that another store wrote, and nobody
+changed, or this store before a restore or a repair, becomes `NAME.replaced-TIME`. A journal with events
+that the log has lost becomes `journal.jsonl.ahead-INCARNATION`: by the name, `repair` finds the journals of
+its store.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from holdfast.tracker import journal
 
 PREVIOUS: Final = "previous"
 """The directory beside a file that keeps its previous revision, under the same name."""
-_ASIDE: Final = ".edited-"
+_EDITED: Final = ".edited-"
+_REPLACED: Final = ".replaced-"
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _LEFT_OVER = re.compile(re.escape(TEMPORARY) + "[0-9a-f]{16}")
@@ -196,12 +199,12 @@ class MirrorDirectory:
         if here is None:
             if self.has(name):
                 self.keep_aside(name, "is not a file of holdfast's")
-        elif self.is_others:
-            self.keep_aside(name, "was not written by this store")
-        elif (state := sealed_text.state_of(name, here)) == "own":
-            self._keep_previous(name, here)
-        else:
+        elif (state := sealed_text.state_of(name, here)) != "own":
             self.keep_aside(name, _WORDS[state])
+        elif self.is_others:
+            self.keep_aside(name, "was not written by this store", is_intact=True)
+        else:
+            self._keep_previous(name, here)
         self._replace(name, data)
 
     def _replace(self, name: str, data: bytes) -> None:
@@ -279,9 +282,9 @@ class MirrorDirectory:
         """Remove a file that holdfast wrote."""
         self._unlink(name)
 
-    def keep_aside(self, name: str, why: str) -> None:
-        """Rename a file out of the way, and note why."""
-        first = f"{name}{_ASIDE}{self._shared.stamp}"
+    def keep_aside(self, name: str, why: str, *, is_intact: bool = False) -> None:
+        """Rename a file out of the way, and note why. `is_intact`: it is as another store wrote it."""
+        first = f"{name}{_REPLACED if is_intact else _EDITED}{self._shared.stamp}"
         if self._shared.ahead and name == journal.NAME:
             first = f"{journal.AHEAD}{self._shared.ahead}"
         aside, number = first, 1
@@ -304,7 +307,7 @@ class MirrorDirectory:
             if is_aside(name) or self.path / name in self._shared.written or is_known(name):
                 continue
             if self._is_written(name) or (name == PREVIOUS and self._holds_only_written(name)):
-                self.keep_aside(name, "was not written by this store")
+                self.keep_aside(name, "was not written by this store", is_intact=True)
 
     def _is_written(self, name: str) -> bool:
         """Whether a store wrote the file, by its digest or, for a file of lines, by its name."""
@@ -360,7 +363,7 @@ _WORDS = {"edited": "was edited by hand", "torn": "is torn or damaged"}
 
 def is_aside(name: str) -> bool:
     """Whether it is the name of a file that was kept aside."""
-    return _ASIDE in name or name.rpartition("/")[2].startswith(journal.AHEAD)
+    return _EDITED in name or _REPLACED in name or name.rpartition("/")[2].startswith(journal.AHEAD)
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from holdfast.store.port import Entry, chain
 
 NAME: Final = "journal.jsonl"
 """The file of the journal in the `tasks` directory of a mirror. One that was kept aside has this name with an
-ending: `journal.jsonl.edited-TIME`."""
+ending: `journal.jsonl.edited-TIME`, or `.replaced-TIME` if it is of another store or an earlier time."""
 AHEAD: Final = f"{NAME}.ahead-"
 """The name of a journal that was kept because it has events that its log has lost; the incarnation of the
 store follows."""

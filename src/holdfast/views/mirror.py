@@ -32,6 +32,7 @@ class MirrorStatus(View, frozen=True):
     kept: tuple[str, ...] = ()
     shows: str = ""
     ahead: tuple[str, ...] = ()
+    importable: tuple[str, ...] = ()
 
     JSON: ClassVar = {
         "directory": "where it is; null if there is none",
@@ -47,6 +48,8 @@ class MirrorStatus(View, frozen=True):
         "`earlier`, if they are of this store before a restore or a repair; `other`, if they are of another "
         "store; null if there is none",
         "ahead": "of `kept`, journals with events that the log has lost: `holdfast repair` examines them",
+        "importable": "files that were kept aside or edited and say something that the store does not have: "
+        "`holdfast mirror import` shows it",
     }
     JSON_NULL: ClassVar = ("shows",)
 
@@ -58,12 +61,14 @@ class MirrorRebuilt(View, frozen=True):
     events: int
     replaced: int
     kept: tuple[str, ...] = ()
+    files: int = 0
 
     JSON: ClassVar = {
         "directory": "where it is",
         "events": "how many events its files show",
         "replaced": "how many files were written",
         "kept": "a sentence for each file that was kept aside",
+        "files": "how many files it has, as `mirror status` counts them",
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from holdfast import project
 from holdfast.errors import NotFound, SettingsError, StoreError
 from holdfast.settings import Resolved, load
 from holdfast.wiring.place import Place, StoreProject, had_store, may_have_store
-from holdfast.wiring.place_repair import refuse_lost
+from holdfast.wiring.place_repair import advice_on_mirror, refuse_lost
 from holdfast.wiring.place_trust import refuse_shared, refuse_untrusted
 
 _MAKE_ONE = project.FIRST
@@ -58,18 +59,25 @@ def find_place(
             project.data_home(environ),
             mint=lambda: os.urandom(4).hex(),
             create=create,
-            advice=_ELSEWHERE if names_run else _MAKE_ONE,
+            advice=partial(_advice, root, owned, _ELSEWHERE if names_run else _MAKE_ONE),
         ).home
     refuse_shared(home)
     if not create and needs_store and not had_store(home):
         refuse_lost(Place(root, home, resolved, None, owned))
         advice = _MAKE_ONE if not names_run else _ELSEWHERE if chosen is None else _ANOTHER_HOME
-        raise NotFound(f"there is no store in {chosen or home} yet; {advice}")
+        raise NotFound(f"there is no store in {chosen or home} yet{_advice(root, owned, advice)}")
     if chosen is not None and (create or needs_store):
         home = project.explicit_home(chosen, environ=environ, cwd=cwd)
     _check_text(home)
     workspace = _workspace(resolved, root if project_files else None, cwd)
     return Place(root, home, resolved, workspace, owned)
+
+
+def _advice(root: Path, owner: StoreProject, usual: str) -> str:
+    """The end of a sentence that says that there is no store: the mirror of another one is there, or the
+    usual advice."""
+    found = advice_on_mirror(root, owner)
+    return f", but {found}" if found else f"; {usual}"
 
 
 def _refuse_lost_project(root: Path, resolved: Resolved, owned: StoreProject) -> None:

@@ -11,10 +11,9 @@ import msgspec
 
 from holdfast.errors import StoreLost
 from holdfast.project import DATABASE, points_here
-from holdfast.ways import Way
-from holdfast.wiring.place import Place, had_store, may_have_store
+from holdfast.ways import Way, quoted
+from holdfast.wiring.place import Place, StoreProject, had_store, may_have_store
 from holdfast.wiring.place_backups import backup_directory
-from holdfast.wiring.place_mirror import mirror_directory
 from holdfast.wiring.place_trust import is_own, note_rebuilt
 
 if TYPE_CHECKING:
@@ -25,15 +24,25 @@ if TYPE_CHECKING:
 
 
 def repair_store(
-    place: Place, backup: Path | None, at: int, *, dry_run: bool, progress: Progress
+    place: Place,
+    backup: Path | None,
+    at: int,
+    *,
+    dry_run: bool,
+    progress: Progress,
+    is_first: bool = False,
 ) -> RepairReport:
     """Examine the store of a place and mend it. A database that was missing is not taken for the user's own:
-    the copies that it was made from may have come with the directory."""
+    the copies that it was made from may have come with the directory. `is_first`: the project never had a
+    store, so the mirror that is there is not of this one."""
     from holdfast.operations.repairing.copies import Sources
     from holdfast.operations.repairing.mending import repair
 
     is_new = not may_have_store(place.home)
-    sources = Sources(place.home, backup_directory(place), backup, _mirrored(place))
+    mirror = _mirrored(place.root, place.store_project)
+    if is_first and mirror is not None:
+        mirror = mirror._replace(is_own=False)
+    sources = Sources(place.home, backup_directory(place), backup, mirror)
     report = repair(sources, at, dry_run=dry_run, progress=progress)
     if is_new and report.kept is not None and report.journaled:
         note_rebuilt(place.home)
@@ -48,7 +57,7 @@ def lost_end(place: Place) -> LostEnd | None:
     `StoreError`."""
     from holdfast.operations.repairing.lost_end import find_lost_end
 
-    mirror = _mirrored(place)
+    mirror = _mirrored(place.root, place.store_project)
     try:
         return None if mirror is None else find_lost_end(mirror, place.home / DATABASE)
     except OSError:
@@ -60,7 +69,7 @@ def kept_journals(place: Place) -> dict[Path, int]:
     have; and how many. Raises `StoreError`."""
     from holdfast.operations.repairing.lost_end import read_ahead
 
-    mirror = _mirrored(place)
+    mirror = _mirrored(place.root, place.store_project)
     found = {}
     for path in mirror.kept_journals if mirror is not None else ():
         try:
@@ -72,16 +81,14 @@ def kept_journals(place: Place) -> dict[Path, int]:
     return found
 
 
-def _mirrored(place: Place) -> Mirrored | None:
-    """The mirror's view of its store; None if the place has none."""
+def _mirrored(root: Path, owner: StoreProject) -> Mirrored | None:
+    """The mirror's view of its store; None if there is no mirror."""
     from holdfast.mirror import second_copy
 
-    directory = mirror_directory(place)
-    if directory is None:
+    if owner.mirror is None:
         return None
-    is_named = place.store_project.is_named
-    found = second_copy.read(directory, named=is_named)
-    return found._replace(is_own=not is_named and points_here(place.root) and _is_written_here(found))
+    found = second_copy.read(owner.mirror, named=owner.is_named)
+    return found._replace(is_own=not owner.is_named and points_here(root) and _is_written_here(found))
 
 
 def _is_written_here(mirror: Mirrored) -> bool:
@@ -112,7 +119,23 @@ def refuse_lost(place: Place) -> None:
 def left_mirror(place: Place) -> Mirrored | None:
     """The mirror of a place whose store is gone, if anything is in it; `is_copy` says whether it counts as a
     copy of that store."""
-    mirror = _mirrored(place)
+    mirror = _mirrored(place.root, place.store_project)
     if mirror is None or had_store(place.home):
         return None
     return mirror if mirror.has_journal or any(mirror.runs()) else None
+
+
+def advice_on_mirror(root: Path, owner: StoreProject) -> str:
+    """The commands by which a project without a store makes one from a mirror that is there, such as in a
+    clone; empty if there is no mirror, or nothing in it can be imported."""
+    mirror = _mirrored(root, owner)
+    if mirror is None:
+        return ""
+    ways = []
+    if mirror.importable is not None:
+        shows = Way("mirror import", arguments={"file": str(mirror.importable)})
+        ways.append(f"{quoted(shows)} shows what can be imported")
+    if mirror.has_journal:
+        rebuilds = Way("repair", arguments={"from": str(mirror.journal)})
+        ways.append(f"{quoted(rebuilds)} makes a store of its tasks, links, sessions and memory")
+    return f"{mirror.directory} has the mirror of another store: {', and '.join(ways)}" if ways else ""

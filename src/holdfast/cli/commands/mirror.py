@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from holdfast import ImportChange, MirrorImport, MirrorStatus
 
 _MOST = 40
-_IMPORTABLE = re.compile(r"tasks/(current|memory|sessions/[^/]+)\.json(\.edited-[^/]*)?$")
-"""The files that `mirror import` reads."""
 REFUSED = 2
 """The exit code if a change of an import was refused."""
 
@@ -76,10 +73,8 @@ def _describe(found: MirrorStatus) -> Iterator[Line]:
     more = max(0, len(found.faults) - _MOST) + max(0, len(found.kept) - _MOST)
     if more:
         yield [" " * 11, (f"and {more:,} more (--json has all)", "dim")]
-    edited = [fault.path for fault in found.faults if fault.fault == "edited"]
-    importable = [name for name in (*found.kept, *edited) if _IMPORTABLE.match(name)]
-    if importable:
-        path = str(Path(found.directory, importable[-1]))
+    if found.importable:
+        path = str(Path(found.directory, found.importable[-1]))
         yield from effects.ways(Way("mirror import", "", {"file": path}, "shows what it would change"))
 
 
@@ -110,7 +105,8 @@ def rebuild(as_json: bool) -> None:
     if as_json:
         out.json(done.to_json())
         return
-    out.line([(counted(done.replaced, "file"), "bold"), f" written to {clean(done.directory)}"])
+    made = f" in {clean(done.directory)} made again from {counted(done.events, 'event')}"
+    out.line([(counted(done.files, "file"), "bold"), made])
     for sentence in done.kept:
         out.line(clean(sentence))
 
@@ -160,7 +156,8 @@ def _describe_import(found: MirrorImport) -> Iterator[Line]:
     if not found.changes and not found.refused:
         yield [f"{clean(found.file)} says nothing that the store does not have"]
     for change in found.changes:
-        yield [(change.action.ljust(11), "dim"), clean(_words(change))]
+        did = f"recorded: {change.action} " if found.applied else change.action.ljust(11)
+        yield [(did, "dim"), clean(_words(change))]
     for sentence in found.refused:
         yield [("refused".ljust(11), "red"), clean(sentence)]
     for sentence in found.left:

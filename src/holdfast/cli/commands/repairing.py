@@ -74,7 +74,12 @@ def _draw(report: RepairReport) -> None:
     if report.kept:
         state = "verified" if report.events else "mended"
         events = f"{counted(report.events, 'event')}, " if report.events else ""
-        out.line([f"{events}{state}; the files as they were are in ", clean(str(report.kept))])
+        what = (
+            "the files as they were are"
+            if report.keeps_files
+            else "nothing was left of the files; the report is"
+        )
+        out.line([f"{events}{state}; {what} in ", clean(str(report.kept))])
     for way in report.ways:
         say(f"{quoted(way)} {way.effect}")
 

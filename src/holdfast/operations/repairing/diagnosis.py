@@ -22,7 +22,7 @@ from holdfast.operations.disk_usage import broken_snapshots
 from holdfast.operations.repairing.copies import Sources
 from holdfast.operations.repairing.lost_end import LostEnd, find_lost_end, read_ahead
 from holdfast.operations.repairing.mirrored import is_ahead_of
-from holdfast.operations.repairing.report import Finding
+from holdfast.operations.repairing.report import MISSING, Finding
 from holdfast.project import DATABASE
 from holdfast.store.sqlite import audit, sql
 from holdfast.store.sqlite.backup import beside, is_ahead
@@ -67,9 +67,7 @@ def _examine_database(found: Diagnosis, sources: Sources, own: Images | None, fd
     path = sources.home / DATABASE
     if own is None or fd < 0 or not os.fstat(fd).st_size:
         found.remakes_log = True
-        found.findings.append(
-            Finding(DATABASE, "it is missing or empty", "the log is written anew from its other copies")
-        )
+        found.findings.append(MISSING)
         return
     unread = own.log.unread
     if unread:

@@ -37,7 +37,7 @@ from holdfast.operations.repairing.copies import (
 )
 from holdfast.operations.repairing.diagnosis import Diagnosis, diagnose
 from holdfast.operations.repairing.lost_end import LostEnd
-from holdfast.operations.repairing.report import Finding, LostPart, RepairReport
+from holdfast.operations.repairing.report import FILE, Finding, LostPart, RepairReport
 from holdfast.operations.repairing.salvage import record_repair, salvage
 from holdfast.operations.repairing.salvaged import Salvaged
 from holdfast.operations.repairing.salvaged_log import is_as_before, log_rows, survey
@@ -133,7 +133,7 @@ def _mend(
     if not (made or found.archives or found.contents or brought):
         # No copy has what is missing, so nothing was changed.
         return msgspec.structs.replace(report, kept=None)
-    replace_file(kept / "report.json", msgspec.json.encode(report.to_json()))
+    replace_file(kept / FILE, msgspec.json.encode(report.to_json()))
     return report
 
 

@@ -49,6 +49,12 @@ class Mirrored(NamedTuple):
         return self.directory / "tasks" / journal.NAME
 
     @property
+    def importable(self) -> Path | None:
+        """A file that `mirror import` reads; None if there is none."""
+        files = (self.journal.with_name(name) for name in ("memory.json", "current.json"))
+        return next((path for path in files if is_plain(path)), None)
+
+    @property
     def kept_journals(self) -> list[Path]:
         """The journals that were kept aside, because they were torn or edited, or are of the time before a
         restore, or have events that their log has lost."""

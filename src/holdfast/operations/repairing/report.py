@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import msgspec
 
 from holdfast.json_view import View
+from holdfast.project import DATABASE
 from holdfast.ways import Way
+
+FILE: Final = "report.json"
+"""The name of the report in the directory that keeps the files."""
 
 
 class Finding(View, frozen=True):
@@ -23,6 +27,10 @@ class Finding(View, frozen=True):
         "what": "what is wrong with it, in words",
         "action": "what is done about it, or with `--dry-run` would be; empty if nothing is",
     }
+
+
+MISSING: Final = Finding(DATABASE, "it is missing or empty", "the log is written anew from its other copies")
+"""The finding for a store without a database."""
 
 
 class LostPart(View, frozen=True):
@@ -62,7 +70,8 @@ class RepairReport(View, frozen=True):
 
     JSON: ClassVar = {
         "ok": "whether nothing was found, or what was found is mended and nothing is lost",
-        "home": "the store's directory",
+        "home": "the store's directory; with `--dry-run` where there is no project yet, the one that stores "
+        "are made in",
         "dry_run": "whether nothing was changed because of `--dry-run`",
         "findings": "each thing that was found: `place`, `what`, `action`",
         "kept": "the directory that keeps the files as they were; null if nothing was changed",
@@ -81,3 +90,8 @@ class RepairReport(View, frozen=True):
         if self.dry_run:
             return not self.findings
         return not (self.lost or self.values or self.snapshots)
+
+    @property
+    def keeps_files(self) -> bool:
+        """Whether something is in `kept` besides this report: of a store that was gone nothing is left."""
+        return self.kept is not None and any(path.name != FILE for path in self.kept.iterdir())
