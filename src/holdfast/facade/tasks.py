@@ -164,9 +164,7 @@ class Tasks(Namespace):
         return self._current()
 
     def _current(self) -> Task | None:
-        from holdfast.store.tracker_port import TaskFilter
-
-        rows = self._holdfast._store.tasks(TaskFilter(status=("in_progress",)))
+        rows = self._holdfast._store.claimed_tasks(workable=False)
         held = [(row.fields.claim.at, row) for row in rows if row.fields.claim and not row.fields.claim.run]
         session = self._holdfast._tracker.actor().session
         own = [one for one in held if session and one[1].session == session]

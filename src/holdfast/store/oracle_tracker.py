@@ -6,14 +6,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from holdfast.kernel import events as e
 from holdfast.kernel import links, session
 from holdfast.kernel import task as tasks
-from holdfast.store.tracker_port import LinkRow, SessionRow, TaskFilter, TaskRow
+from holdfast.store.tracker_port import DecisionRow, LinkRow, SessionRow, TaskFilter, TaskRow
 
 if TYPE_CHECKING:
     import threading
 
     from holdfast.store.oracle import Stream
+    from holdfast.store.rows import RunRow
 
 
 class TrackerFolds:
@@ -25,6 +27,10 @@ class TrackerFolds:
     if TYPE_CHECKING:
 
         def _open(self, name: str) -> Stream | None: ...
+
+        def strays(self, run_ids: Sequence[str]) -> list[str]: ...
+
+        def runs(self) -> list[RunRow]: ...
 
     def task(self, task: str) -> TaskRow | None:
         return self._rows().get(task)
@@ -59,6 +65,40 @@ class TrackerFolds:
     def claimed_tasks(self, *, workable: bool = True) -> list[TaskRow]:
         rows = self._workable() if workable else self.tasks(TaskFilter())
         return [row for row in rows if row.fields.status == "in_progress"]
+
+    def decisions(self, limit: int | None = None, runs: Sequence[str] | None = None) -> list[DecisionRow]:
+        rows = self._rows()
+        with self._lock:
+            found = [
+                (entry.at, entry.position, stream, e.decode(entry.type, entry.payload), entry.version)
+                for stream in self.streams.values()
+                if stream.kind == tasks.KIND
+                for entry in stream.log
+                if entry.type == "TaskNoted"
+            ]
+        wanted = []
+        for at, position, stream, event, version in found:
+            assert isinstance(event, tasks.TaskNoted)
+            if event.kind == "decision" and (runs is None or event.author.run in runs):
+                row = rows[tasks.task_of(stream.log[0].stream)]
+                decision = DecisionRow(
+                    row.id, row.fields.name, row.place, event.text, event.author, at, version
+                )
+                wanted.append((at, position, decision))
+        wanted.sort(key=lambda one: one[:2], reverse=True)
+        return [decision for _, _, decision in wanted][:limit]
+
+    def count_decisions(self) -> int:
+        return len(self.decisions())
+
+    def runs_that_left_decisions(self) -> list[str]:
+        wrote = {one.author.run for one in self.decisions()}
+        strays = set(self.strays(sorted(wrote)))
+        return [
+            run.id
+            for run in reversed(self.runs())
+            if run.id in wrote and (run.generation > 0 or run.id in strays)
+        ]
 
     def task_ids(self, prefix: str, limit: int) -> list[str]:
         return sorted(task for task in self._rows() if task.startswith(prefix))[:limit]

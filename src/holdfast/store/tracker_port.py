@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import msgspec
 
 if TYPE_CHECKING:
+    from holdfast.kernel.author import Author
     from holdfast.kernel.task import TaskFields
 
 
@@ -44,6 +45,19 @@ class LinkRow(NamedTuple):
     task: str
     on: str
     kind: str
+
+
+class DecisionRow(NamedTuple):
+    """A note of a task that is a decision; `number` is the short number of the task, `version` that of the
+    note's event in its history."""
+
+    task: str
+    name: str
+    number: int
+    text: str
+    author: Author
+    at: int
+    version: int
 
 
 class SessionRow(msgspec.Struct, frozen=True):
@@ -97,6 +111,21 @@ class TrackerStore(Protocol):
     def claimed_tasks(self, *, workable: bool = True) -> list[TaskRow]:
         """Tasks that are in progress and not archived, in the order of `tasks`. If `workable`, those that are
         not blocked and need nothing that is open: the ones of them whose claim is dead are ready, too."""
+        ...
+
+    def decisions(self, limit: int | None = None, runs: Sequence[str] | None = None) -> list[DecisionRow]:
+        """The notes of tasks that are decisions, whatever became of the task, the newest first; with `runs`,
+        those that these runs wrote. What it costs does not grow with the tasks, nor without `runs` with the
+        decisions beyond the limit."""
+        ...
+
+    def count_decisions(self) -> int:
+        """How many `decisions` there are."""
+        ...
+
+    def runs_that_left_decisions(self) -> list[str]:
+        """The runs that wrote a decision and of whose history a part may not count, the oldest first: they
+        were rewound, or are children of a generation that was left."""
         ...
 
     def task_ids(self, prefix: str, limit: int) -> list[str]:

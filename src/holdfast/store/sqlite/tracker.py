@@ -9,7 +9,7 @@ import msgspec
 
 from holdfast import typed_values
 from holdfast.store.sqlite.choice import array
-from holdfast.store.tracker_port import LinkRow, SessionRow, TaskFilter, TaskRow
+from holdfast.store.tracker_port import DecisionRow, LinkRow, SessionRow, TaskFilter, TaskRow
 
 _JSON = ("labels", "checks", "meta", "evidence", "claim")
 
@@ -62,6 +62,23 @@ class TrackerQueries:
 
     def claimed_tasks(self, *, workable: bool = True) -> list[TaskRow]:
         return [_task_row(row) for row in self._read("claimed_tasks", (workable,))]
+
+    def decisions(self, limit: int | None = None, runs: Sequence[str] | None = None) -> list[DecisionRow]:
+        from holdfast.kernel.author import Author
+
+        author_of = typed_values.decoder(Author)
+        values = (-1 if limit is None else limit, None if runs is None else array(runs))
+        return [
+            DecisionRow(task, name, number, text, author_of(author), at, version)
+            for task, name, number, text, author, at, version in self._read("decisions", values)
+        ]
+
+    def count_decisions(self) -> int:
+        count: int = self._read("count_decisions")[0][0]
+        return count
+
+    def runs_that_left_decisions(self) -> list[str]:
+        return [row[0] for row in self._read("runs_that_left_decisions")]
 
     def task_ids(self, prefix: str, limit: int) -> list[str]:
         return [row[0] for row in self._read("task_ids", (prefix, limit))]

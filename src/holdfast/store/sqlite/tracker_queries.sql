@@ -139,6 +139,30 @@ SELECT coalesce((SELECT version FROM streams WHERE name = '@links'), 0), EXISTS 
     SELECT 1 FROM chain WHERE task = (SELECT id FROM streams WHERE name = '@task/' || ?2)
 );
 
+-- name: decisions
+-- By an index that has no other events.
+SELECT substr(s.name, 7), t.name, s.number, e.payload ->> '$.text', coalesce(e.payload -> '$.author', '{}'),
+       e.time, e.version
+FROM events AS e INDEXED BY events_of_decisions
+     CROSS JOIN streams AS s ON s.id = e.stream CROSS JOIN tasks AS t ON t.stream = e.stream
+WHERE e.type = 'TaskNoted' AND e.payload ->> '$.kind' = 'decision'
+  AND (?2 IS NULL OR e.payload ->> '$.author.run' IN (SELECT value FROM json_each(?2)))
+ORDER BY e.time DESC, e.position DESC
+LIMIT ?1;
+
+-- name: count_decisions
+SELECT count(*) FROM events AS e INDEXED BY events_of_decisions
+WHERE e.type = 'TaskNoted' AND e.payload ->> '$.kind' = 'decision';
+
+-- name: runs_that_left_decisions
+SELECT s.name
+FROM (
+    SELECT DISTINCT e.payload ->> '$.author.run' AS run FROM events AS e INDEXED BY events_of_decisions
+    WHERE e.type = 'TaskNoted' AND e.payload ->> '$.kind' = 'decision' AND e.payload ->> '$.author.run' <> ''
+) AS wrote CROSS JOIN streams AS s ON s.name = wrote.run CROSS JOIN runs AS r ON r.stream = s.id
+WHERE r.generation > 0 OR (is_stray)
+ORDER BY s.id;
+
 -- name: sessions
 SELECT substr(s.name, 10), t.actor, t.started_at, t.ended_at, t.summary
 FROM sessions AS t JOIN streams AS s ON s.id = t.stream
