@@ -143,3 +143,72 @@ def test_an_import_names_what_it_did_not_take(cli: Any, tmp_path: Path) -> None:
     assert cli("task", "import", file, "--json").json()["not_taken"] == [
         {"task": task, "name": "Dig wide", "fields": ["name", "notes"]}
     ]
+
+
+def test_a_pipe_has_the_reasons_why_tasks_wait(cli: Any) -> None:
+    """What a terminal shows of a task, an agent reads as well: state, number, why it is blocked, how many
+    tasks it needs, who has it, for whom it is. `task tree` has the same. A line for each task."""
+    first = cli("task", "create", "Dig").out.strip()
+    second = cli("task", "create", "Reap", "--needs", first, "--parent", first, "--label", "farm").out.strip()
+    third = cli("task", "create", "Sell", "--parent", first, "--assignee", "bob").out.strip()
+    cli("task", "block", third, "no  buyer\nyet")
+    cli("task", "claim", first, HOLDFAST_ACTOR="ann")
+    heading, *lines = cli("task", "list").out.splitlines()
+    assert heading.split() == ["ID", "STATUS", "PRIORITY", "UPDATED", "TOOK", "NUMBER", "NAME", "REMARK"]
+    rows = [re.split(r"\s{2,}", line, maxsplit=7) for line in lines]
+    assert [(row[0], row[1], row[5], row[6], row[7]) for row in rows] == [
+        (first, "in_progress", "#1", "Dig", "ann"),
+        (second, "pending", "#2", "Reap", "needs 1 open task  #farm"),
+        (third, "blocked", "#3", "Sell", "no  buyer yet"),
+    ]
+    assert cli("task", "tree", first).out.splitlines() == [
+        f"{first}  in_progress  #1  Dig  ann",
+        f"  {second}  pending  #2  Reap  needs 1 open task  #farm",
+        f"  {third}  blocked  #3  Sell  no  buyer yet",
+    ]
+    assert [one["status"] for one in cli("task", "list", "--json").json()][2] == "pending"
+    cli("task", "unblock", third)
+    cli("task", "archive", third)
+    listed = cli("task", "list", "--archived").out.splitlines()[3]
+    assert listed.split()[1] == "archived" and listed.endswith("  for bob")
+
+
+def test_a_task_and_its_runs_name_each_other(cli: Any) -> None:
+    """`show RUN` has the task that the run was started for, `task show` the last ten runs that had the task,
+    with their status; as they were then, too. A run that is deleted is named without one."""
+    task = cli("task", "create", "Dig").out.strip()
+    other = cli("run", "true", "--id", "other").err
+    cli("run", "--task", task, "--id", "first", "false", code=None)
+    cli("task", "reopen", task)
+    cli("run", "--task", task, "--id", "second", "true")
+    named = {"task": task, "number": 1, "name": "Dig", "status": "completed"}
+    assert cli("show", "second", "--json").json()["tasks"] == [named]
+    assert cli("show", "other", "--json").json()["tasks"] == [], other
+    assert re.search(rf"^task +{task}  #1  completed  Dig$", cli("show", "second").out, re.MULTILINE)
+    assert not re.search("^task ", cli("show", "other").out, re.MULTILINE)
+    runs = [
+        {"run": "first", "number": 3, "status": "failed"},
+        {"run": "second", "number": 4, "status": "completed"},
+    ]
+    assert cli("task", "show", task, "--json").json()["runs"] == runs
+    assert re.search(
+        r"^runs +first  #3  failed\n +second  #4  completed$", cli("task", "show", task).out, re.MULTILINE
+    )
+    events = cli("task", "show", task, "--events", "--json").json()
+    failed = next(one["version"] for one in events if one["type"] == "TaskFailed")
+    assert cli("task", "show", task, "--at", str(failed), "--json").json()["runs"] == runs[:1]
+    cli("delete", "first", "--yes", code=None)
+    gone = {"run": "first", "number": None, "status": None}
+    assert cli("task", "show", task, "--json").json()["runs"][0] == gone
+    assert re.search(r"^runs +first  no longer there$", cli("task", "show", task).out, re.MULTILINE)
+
+
+def test_the_number_of_a_run_is_no_task(cli: Any) -> None:
+    """It is named as the run that it is, with the command that shows it. So does `show` for a task."""
+    task = cli("task", "create", "Dig").out.strip()
+    cli("run", "true", "--id", "kelp")
+    for text in ("2", "#2"):
+        said = f"holdfast: {text} is no task but run kelp; `holdfast show kelp` shows it\n"
+        assert cli("task", "show", text, code=3).err == said
+    assert f"is no run but task {task}" in cli("show", "1", code=3).err
+    assert "there is no task '7'" in cli("task", "show", "7", code=3).err

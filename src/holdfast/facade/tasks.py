@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any, ClassVar
 
-from holdfast.errors import BadInput, NotFound
+from holdfast.errors import BadInput, NotFound, TaskNotFound
 from holdfast.facade.claim import Claim
 from holdfast.facade.namespace import Namespace
 from holdfast.facade.open_store import blocking, texts
@@ -54,7 +54,12 @@ class Tasks(Namespace):
         store = self._holdfast._store
         begins = store.task_ids(text, 1) if len(text) >= 4 else []
         number = None if begins else number_of(text)
-        name = "" if number is None else task.task_of(store.numbered(number) or "")
+        stream = "" if number is None else store.numbered(number) or ""
+        name = task.task_of(stream)
+        if stream and not name:
+            error = TaskNotFound(text)
+            error.args = (f"{text} is no task but run {stream}; `holdfast show {stream}` shows it",)
+            raise error
         if name and store.task(name) is None:
             raise missing(store, name)
         if name:
@@ -98,21 +103,28 @@ class Tasks(Namespace):
         return self._show(id, at)
 
     def _show(self, id: str, at: int | datetime | str | None = None) -> TaskDetail:
+        from holdfast.kernel import task
         from holdfast.store.tracker_port import TaskFilter
         from holdfast.views.task import TaskNote, links_of
+        from holdfast.views.work import runs_of
 
         store = self._holdfast._store
         if at is not None:
             from holdfast.views.past_task import task_at
 
             self._get(id)
-            return task_at(store, id, at)
-        state = self._holdfast._tracker.load(id)
+            home, reader = self._holdfast.home, self._holdfast._reader
+            return task_at(store, home, lambda: reader.redactor, id, at)
+        self._get(id)
+        recorded = store.load(task.stream_of(id))
+        state = task.fold(recorded)
         links = store.links([id])
         others = tuple({one for link in links for one in (link.task, link.on)})
         rows = {row.id: row for row in store.tasks(TaskFilter(ids=others, archived=True))}
-        notes = tuple(TaskNote.of(note) for note in state.notes)
-        return TaskDetail(self._get(id), links_of(id, links, rows), notes)
+        notes = () if state is None else tuple(TaskNote.of(note) for note in state.notes)
+        return TaskDetail(
+            self._get(id), links_of(id, links, rows), notes, runs_of(self._holdfast._reader, recorded)
+        )
 
     @blocking
     def events(self, id: str) -> builtins.list[TaskEvent]:

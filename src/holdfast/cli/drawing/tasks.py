@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from holdfast.cli.drawing import moments
 from holdfast.cli.drawing.columns import left_out
 from holdfast.cli.drawing.rows import block, row, rows
-from holdfast.cli.drawing.terminal import Line, Piece, cells, clean, fit, out, typed
+from holdfast.cli.drawing.terminal import Line, Piece, cells, clean, fit, out, pad, typed
 from holdfast.counts import counted
 
 if TYPE_CHECKING:
     from holdfast.views.task import Task, TaskClaim, TaskDetail, TaskEvent, TaskNode
+    from holdfast.views.work import TaskRun
 
 STYLES = {"pending": "", "in_progress": "cyan", "completed": "green", "failed": "red"}
 SHORT = 8
@@ -24,6 +25,8 @@ _URGENT = {0: "red", 1: "yellow"}
 
 _NUMBER = 4
 _NARROWEST = 8
+_WIDEST_NAME = 48
+"""So wide is the column of names in a pipe; a longer name sticks out of it."""
 
 
 def short(id: str) -> str:
@@ -37,15 +40,21 @@ def listed(tasks: Sequence[Task]) -> Iterator[Line]:
 
 
 def _for_programs(tasks: Sequence[Task]) -> Iterator[Line]:
-    table = [("ID", "STATUS", "PRIORITY", "UPDATED", "TOOK", "NUMBER", "NAME")]
+    table = [("ID", "STATUS", "PRIORITY", "UPDATED", "TOOK", "NUMBER", "NAME", "REMARK")]
     for task in tasks:
         took = "-" if task.duration_s is None else f"{task.duration_s:.3f}s"
         about = (str(task.priority), moments.utc(task.updated_at), took, f"#{task.number}")
-        table.append((task.id, task.status, *about, clean(task.name)))
+        table.append((task.id, _status(task), *about, clean(task.name), clean(_remark(task))))
     last = len(table[0]) - 1
-    widths = [max(len(line[n]) for line in table) for n in range(last)]
+    widths = [max(cells(line[n]) for line in table) for n in range(last)]
+    widths[-1] = min(widths[-1], _WIDEST_NAME)
     for line in table:
-        yield "  ".join([*(line[n].ljust(widths[n]) for n in range(last)), line[last]])
+        yield "  ".join([*(pad(line[n], widths[n]) for n in range(last)), line[last]]).rstrip()
+
+
+def _status(task: Task) -> str:
+    """The state of a task in a word, for programs."""
+    return _state(task).replace(" ", "_")
 
 
 class _Columns(NamedTuple):
@@ -162,6 +171,8 @@ def detail(found: TaskDetail, *, whole: bool = False) -> Iterator[Line]:
     if task.body:
         yield from block("body", task.body, None if whole else _BODY_LINES, "--all shows all")
     yield from _linked(found)
+    for n, run in enumerate(found.runs):
+        yield row("runs" if n == 0 else "", _run(run))
     for command in task.checks:
         yield from rows("check", clean(command))
     for note in found.notes:
@@ -172,6 +183,12 @@ def detail(found: TaskDetail, *, whole: bool = False) -> Iterator[Line]:
         yield from rows("error", clean(task.error), "red")
     if task.unchecked:
         yield from rows("unchecked", clean(task.unchecked), "yellow")
+
+
+def _run(run: TaskRun) -> list[Piece]:
+    if not run.status:
+        return [clean(run.run), ("  no longer there", "dim")]
+    return [clean(run.run), (f"  #{run.number}", "dim"), f"  {run.status.replace('_', ' ')}"]
 
 
 def _linked(found: TaskDetail) -> Iterator[Line]:
@@ -209,7 +226,9 @@ def tree(nodes: Sequence[TaskNode]) -> Iterator[Line]:
         if out.is_terminal:
             yield _line(node.task, columns, indent)
         else:
-            yield f"{indent}{node.task.id}  {node.task.status}  {clean(node.task.name)}"
+            task = node.task
+            said = (task.id, _status(task), f"#{task.number}", clean(task.name), clean(_remark(task)))
+            yield f"{indent}{'  '.join(said)}".rstrip()
 
 
 def history(events: Sequence[TaskEvent]) -> Iterator[Line]:
