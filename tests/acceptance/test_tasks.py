@@ -212,3 +212,41 @@ def test_the_number_of_a_run_is_no_task(cli: Any) -> None:
         assert cli("task", "show", text, code=3).err == said
     assert f"is no run but task {task}" in cli("show", "1", code=3).err
     assert "there is no task '7'" in cli("task", "show", "7", code=3).err
+
+
+def test_the_log_of_operations_has_a_state_for_each(cli: Any) -> None:
+    """What can be undone stands; what is in effect below it is followed; what was undone is undone. A terminal
+    has a heading."""
+    task = cli("task", "create", "Dig").out.strip()
+    cli("task", "edit", task, "--priority", "1")
+    cli("task", "edit", task, "--name", "Reap")
+    other = cli("remember", "use kelp", "--json").json()["id"]
+
+    def states() -> list[tuple[str, str]]:
+        found = cli("op", "log", "--json").json()
+        assert [one["stands"] for one in found] == [one["state"] == "stands" for one in found]
+        lines = cli("op", "log").out.splitlines()
+        assert [one["state"] in line.split() for one, line in zip(found, lines, strict=True)] == [True] * len(
+            lines
+        )
+        return [(one["change"] or "undo", one["state"]) for one in found]
+
+    edits = [("edited name", "stands"), ("edited priority", "followed"), ("created", "followed")]
+    assert states() == [("remembered", "stands"), *edits]
+    cli("forget", other)
+    cli("undo")
+    assert states()[:3] == [("undo", "stands"), ("forgotten", "undone"), ("remembered", "followed")]
+    _, told = cli.on_a_terminal("op", "log", columns=100, NO_COLOR="1")
+    assert told.split()[:5] == ["OPERATION", "WHEN", "BY", "STATE", "WHAT"]
+    assert told.splitlines()[0].index("STATE") == told.splitlines()[1].index("stands")
+
+
+def test_the_undo_of_an_edit_names_the_fields(cli: Any) -> None:
+    """Those that are as they were; `--dry-run` names them too."""
+    task = cli("task", "create", "Dig").out.strip()
+    cli("task", "edit", task, "--priority", "1", "--label", "farm", "--body", "deep")
+    expected = re.compile(rf"^tasks +{task[:8]}  Dig  body, priority, labels restored$", re.MULTILINE)
+    assert expected.search(cli("undo", "--dry-run").out)
+    assert expected.search(cli("undo").out)
+    cli("task", "complete", task)
+    assert re.search(rf"^tasks +{task[:8]}  Dig  pending$", cli("undo").out, re.MULTILINE)

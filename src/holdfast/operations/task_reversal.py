@@ -34,8 +34,13 @@ class _Move(NamedTuple):
     def change(self) -> str:
         if self.then is None:
             return "archived"
-        fields = t.revert(self.then, "").fields
-        return "archived" if fields.archived else fields.status.replace("_", " ")
+        now, fields = self.now.fields, t.revert(self.then, "").fields
+        status = "archived" if fields.archived else fields.status.replace("_", " ")
+        back = [name for name in t.EDITABLE if getattr(now, name) != getattr(fields, name)]
+        if not back:
+            return status
+        is_same = (now.status, now.archived) == (fields.status, fields.archived)
+        return f"{'' if is_same else f'{status}, '}{', '.join(back)} restored"
 
 
 class TaskReversal:
