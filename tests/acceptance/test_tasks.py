@@ -215,8 +215,8 @@ def test_the_number_of_a_run_is_no_task(cli: Any) -> None:
 
 
 def test_the_log_of_operations_has_a_state_for_each(cli: Any) -> None:
-    """What can be undone stands; what is in effect below it is followed; what was undone is undone. A terminal
-    has a heading."""
+    """What can be undone stands; what is in effect below it is followed; what was undone is undone. On a
+    terminal the list has a heading."""
     task = cli("task", "create", "Dig").out.strip()
     cli("task", "edit", task, "--priority", "1")
     cli("task", "edit", task, "--name", "Reap")
@@ -234,8 +234,9 @@ def test_the_log_of_operations_has_a_state_for_each(cli: Any) -> None:
     edits = [("edited name", "stands"), ("edited priority", "followed"), ("created", "followed")]
     assert states() == [("remembered", "stands"), *edits]
     cli("forget", other)
+    assert states()[:2] == [("forgotten", "stands"), ("remembered", "followed")]
     cli("undo")
-    assert states()[:3] == [("undo", "stands"), ("forgotten", "undone"), ("remembered", "followed")]
+    assert states()[:2] == [("undo", "stands"), ("forgotten", "undone")]
     _, told = cli.on_a_terminal("op", "log", columns=100, NO_COLOR="1")
     assert told.split()[:5] == ["OPERATION", "WHEN", "BY", "STATE", "WHAT"]
     assert told.splitlines()[0].index("STATE") == told.splitlines()[1].index("stands")
@@ -250,3 +251,43 @@ def test_the_undo_of_an_edit_names_the_fields(cli: Any) -> None:
     assert expected.search(cli("undo").out)
     cli("task", "complete", task)
     assert re.search(rf"^tasks +{task[:8]}  Dig  pending$", cli("undo").out, re.MULTILINE)
+
+
+def test_ready_and_claim_for_an_assignee(cli: Any) -> None:
+    """Those for the one who is named, and those for no one; what is for another is left to them."""
+    for name, who in (("Hers", "ann"), ("His", "bob"), ("Anyone", "")):
+        cli("task", "create", name, "--assignee", who, "--label", "farm")
+
+    def names(*options: str) -> list[str]:
+        return [one["name"] for one in cli("task", "ready", *options, "--json").json()]
+
+    assert names() == ["Hers", "His", "Anyone"]
+    assert names("--assignee", "bob") == ["His", "Anyone"]
+    assert names("--assignee", "bob", "--limit", "1", "--label", "farm") == ["His"]
+    assert names("--assignee", "carl") == ["Anyone"]
+    assert cli("task", "claim", "--assignee", "bob", "--json").json()["name"] == "His"
+    assert cli("task", "ready", "--claim", "--assignee", "bob", "--json").json()["name"] == "Anyone"
+    assert "no task for bob is ready" in cli("task", "claim", "--assignee", "bob", code=3).err
+    said = cli("task", "ready", "--assignee", "bob", "--label", "farm").err
+    assert "no task with the label farm for bob is ready" in said
+    assert "leave it out" in cli("task", "claim", "1", "--assignee", "bob", code=2).err
+    assert cli("task", "claim", "1", "--json").json()["name"] == "Hers"
+
+
+def test_the_list_of_blocked_tasks(cli: Any) -> None:
+    """Open tasks that cannot be worked on: blocked with a reason, or in need of an open one."""
+    first = cli("task", "create", "Dig").out.strip()
+    second = cli("task", "create", "Reap", "--needs", first).out.strip()
+    cli("task", "block", cli("task", "create", "Sell").out.strip(), "no buyer")
+    done = cli("task", "create", "Eat").out.strip()
+    cli("task", "complete", done)
+    cli("task", "block", done, "too late", code=None)
+
+    def names(*options: str) -> list[str]:
+        return [one["name"] for one in cli("task", "list", "--blocked", *options, "--json").json()]
+
+    assert names() == ["Reap", "Sell"] == names("--all")
+    assert names("--limit", "1") == ["Reap"]
+    cli("task", "complete", first)
+    assert names() == ["Sell"] and second
+    assert names("--label", "x") == []

@@ -88,6 +88,12 @@ def seen(store: Store) -> dict[str, Any]:
         "each": [store.task(task) for task in TASKS],
         "ready": (store.ready_tasks(), store.count_ready_tasks()),
         "waiting": (store.waiting_tasks(100), store.waiting_tasks(2), store.count_waiting_tasks()),
+        "ready for": [store.ready_tasks(assignee=one) for one in ("ann", "bob")],
+        "ready for and with": store.ready_tasks(2, "x", "ann"),
+        "blocked": [
+            store.tasks(TaskFilter(blocked=True)),
+            store.tasks(TaskFilter(blocked=True, ids=(TASKS[3], TASKS[0]))),
+        ],
         "ready with a label": [store.ready_tasks(label="x"), store.ready_tasks(1, "x")],
         "claimed": store.claimed_tasks(),
         "in progress": store.claimed_tasks(workable=False),
@@ -159,7 +165,7 @@ def test_named_tasks_and_their_links_are_looked_up(tmp_path: Path) -> None:
     """What `task show` and `task tree` read costs nothing of other tasks and links: no table is scanned.
     Nor is one for the decisions, and none is sorted."""
     store = SqliteStore(tmp_path)
-    for name, values in (("named_tasks", 7), ("links", 1), ("links_of", 1), ("is_linked", 3), *_DECISIONS):
+    for name, values in (("named_tasks", 8), ("links", 1), ("links_of", 1), ("is_linked", 3), *_DECISIONS):
         plan = [
             row[3] for row in store._db.execute(f"EXPLAIN QUERY PLAN {sql.query(name)}", ("[]",) * values)
         ]

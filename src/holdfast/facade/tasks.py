@@ -76,8 +76,10 @@ class Tasks(Namespace):
         session: str | None = None,
         limit: int | None = None,
         archived: bool = False,
+        blocked: bool = False,
     ) -> builtins.list[Task]:
-        """Tasks, the most urgent first, of equally urgent ones the oldest. `archived` adds those that are."""
+        """Tasks, the most urgent first, of equally urgent ones the oldest. `archived` adds those that are.
+        `blocked` leaves only open ones that are blocked or need an open task."""
         from holdfast.kernel.task import STATUSES
         from holdfast.store.tracker_port import TaskFilter
 
@@ -85,16 +87,19 @@ class Tasks(Namespace):
         for one in wanted:
             if one not in STATUSES:
                 raise BadInput(f"{one!r} is no status of a task; there are {', '.join(STATUSES)}")
-        which = TaskFilter(wanted, label, assignee, session, None, archived)
+        which = TaskFilter(wanted, label, assignee, session, None, archived, blocked)
         return [Task.of(row) for row in self._holdfast._store.tasks(which, limit)]
 
     @blocking
-    def ready(self, limit: int | None = 50, label: str | None = None) -> builtins.list[Task]:
+    def ready(
+        self, limit: int | None = 50, label: str | None = None, assignee: str | None = None
+    ) -> builtins.list[Task]:
         """Tasks that can be claimed now, the most urgent first: pending, not blocked, without an open task
-        that they need; and those whose claim is dead. With `label`, those that have it."""
+        that they need; and those whose claim is dead. With `label`, those that have it; with `assignee`,
+        those for that person or agent, or for no one."""
         from holdfast.tracker.claiming import ready
 
-        return [Task.of(row) for row in ready(self._holdfast._tracker, limit, label)]
+        return [Task.of(row) for row in ready(self._holdfast._tracker, limit, label, assignee)]
 
     @blocking
     def show(self, id: str, *, at: int | datetime | str | None = None) -> TaskDetail:
@@ -273,14 +278,15 @@ class Tasks(Namespace):
         lease: float = LEASE_S,
         holder: int | None = None,
         label: str | None = None,
+        assignee: str | None = None,
     ) -> Claim | None:
         """Claim a task, or without an id the most urgent one that is ready, of those with a `label` if one
-        is given; None if none is.
+        is given, and of those for an `assignee` or for no one if one is given; None if none is.
 
         The claim ends with its lease (seconds), with the process `holder` (a pid), or by `complete`, `fail`
         and `release`. Raises `TaskHeld` if another has claimed the task, `Refused` if it is done, blocked or
         needs what is open, `TaskNotFound`."""
-        return self._as_claim(self._claim(id, lease=lease, holder=holder, label=label))
+        return self._as_claim(self._claim(id, lease=lease, holder=holder, label=label, assignee=assignee))
 
     def _service(self, name: str) -> tuple[Callable[..., Any], Callable[[Any], Any]]:
         return (self._claim, self._as_claim) if name == "claim" else super()._service(name)
@@ -295,16 +301,18 @@ class Tasks(Namespace):
         lease: float = LEASE_S,
         holder: int | None = None,
         label: str | None = None,
+        assignee: str | None = None,
     ) -> tuple[Task, int] | None:
         from holdfast.tracker.claiming import claim, claim_next
 
-        if id is not None and label is not None:
-            raise BadInput(
-                "a label chooses among the tasks that are ready; leave it out to claim one by its id"
-            )
+        for what, given in (("a label", label), ("an assignee", assignee)):
+            if id is not None and given is not None:
+                raise BadInput(
+                    f"{what} chooses among the tasks that are ready; leave it out to claim one by its id"
+                )
         tracker = self._writing_tracker
         if id is None:
-            found = claim_next(tracker, lease_s=lease, pid=holder, label=label)
+            found = claim_next(tracker, lease_s=lease, pid=holder, label=label, assignee=assignee)
         else:
             found = id, claim(tracker, id, lease_s=lease, pid=holder)
         return None if found is None else (self._get(found[0]), found[1].number)

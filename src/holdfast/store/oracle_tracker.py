@@ -47,9 +47,15 @@ class TrackerFolds:
     def count_session_tasks(self, session: str, status: str) -> int:
         return len(self.session_tasks(session, status, 1 << 62))
 
-    def ready_tasks(self, limit: int | None = None, label: str | None = None) -> list[TaskRow]:
+    def ready_tasks(
+        self, limit: int | None = None, label: str | None = None, assignee: str | None = None
+    ) -> list[TaskRow]:
         pending = [row for row in self._workable() if row.fields.status == "pending"]
-        return [row for row in pending if label is None or label in row.fields.labels][:limit]
+        if label is not None:
+            pending = [row for row in pending if label in row.fields.labels]
+        if assignee is not None:
+            pending = [row for row in pending if row.fields.assignee in ("", assignee)]
+        return pending[:limit]
 
     def count_ready_tasks(self) -> int:
         return len(self.ready_tasks())
@@ -202,4 +208,9 @@ def _passes(row: TaskRow, which: TaskFilter) -> bool:
         and (which.session is None or row.session == which.session)
         and (which.ids is None or row.id in which.ids)
         and (which.archived or not row.fields.archived)
+        and (not which.blocked or _is_blocked(row))
     )
+
+
+def _is_blocked(row: TaskRow) -> bool:
+    return row.fields.status in tasks.OPEN and bool(row.fields.blocked or row.open_blockers)

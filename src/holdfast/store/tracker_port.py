@@ -37,6 +37,8 @@ class TaskFilter(msgspec.Struct, frozen=True):
     session: str | None = None
     ids: tuple[str, ...] | None = None
     archived: bool = False
+    blocked: bool = False
+    """Only open tasks that are blocked or need something that is open."""
 
 
 class LinkRow(NamedTuple):
@@ -89,10 +91,12 @@ class TrackerStore(Protocol):
         """How many there are of them."""
         ...
 
-    def ready_tasks(self, limit: int | None = None, label: str | None = None) -> list[TaskRow]:
+    def ready_tasks(
+        self, limit: int | None = None, label: str | None = None, assignee: str | None = None
+    ) -> list[TaskRow]:
         """Tasks that are pending, not blocked and not archived, and need nothing that is open, in the order
-        of `tasks`; with `label`, those that have it. What it costs does not grow with the tasks that are not
-        ready."""
+        of `tasks`; with `label`, those that have it; with `assignee`, those for them or for no one. What it
+        costs does not grow with the tasks that are not ready."""
         ...
 
     def count_ready_tasks(self) -> int:

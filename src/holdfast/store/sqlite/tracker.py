@@ -30,6 +30,7 @@ class TrackerQueries:
             which.assignee,
             which.session,
             int(which.archived),
+            int(which.blocked),
             -1 if limit is None else limit,
         )
         if which.ids is None:
@@ -43,11 +44,13 @@ class TrackerQueries:
         count: int = self._read("count_session_tasks", (session, status))[0][0]
         return count
 
-    def ready_tasks(self, limit: int | None = None, label: str | None = None) -> list[TaskRow]:
+    def ready_tasks(
+        self, limit: int | None = None, label: str | None = None, assignee: str | None = None
+    ) -> list[TaskRow]:
         most = -1 if limit is None else limit
-        if label is None:
+        if label is None and assignee is None:
             return [_task_row(row) for row in self._read("ready_tasks", (most,))]
-        return [_task_row(row) for row in self._read("labelled_ready_tasks", (most, label))]
+        return [_task_row(row) for row in self._read("chosen_ready_tasks", (most, label, assignee))]
 
     def count_ready_tasks(self) -> int:
         count: int = self._read("count_ready_tasks")[0][0]
