@@ -291,3 +291,66 @@ def test_the_list_of_blocked_tasks(cli: Any) -> None:
     cli("task", "complete", first)
     assert names() == ["Sell"] and second
     assert names("--label", "x") == []
+
+
+def test_the_note_is_printed_as_it_was_recorded(cli: Any) -> None:
+    """Its text, not the name of the task; a secret in it is hidden."""
+    task = cli("task", "create", "Dig").out.strip()
+    assert cli("task", "note", task, "use kelp", "--kind", "decision").out == f"{task}  decision: use kelp\n"
+    token = "ghp_" + "a1B2" * 9
+    assert token not in cli("task", "note", task, f"with {token}").out
+
+
+def test_an_option_that_takes_a_number_says_which(cli: Any) -> None:
+    """In a sentence, with its bounds."""
+    for words, said in (
+        (("task", "create", "Dig", "--priority", "high"), "'high' is no whole number from 0 to 4"),
+        (("task", "create", "Dig", "--priority", "7"), "'7' is no whole number from 0 to 4"),
+        (("task", "list", "--limit", "-1"), "'-1' is no whole number of at least 0"),
+        (("task", "claim", "--lease", "long"), "'long' is no number above 0"),
+    ):
+        told = cli(*words, code=2).err
+        assert said in told and "range" not in told, told
+
+
+def test_the_history_of_a_task_has_times(cli: Any) -> None:
+    """When a lease ends and a task is due, in the list of its events; the JSON has microseconds."""
+    task = cli("task", "create", "Dig", "--due", "2030-01-31T12:00+00:00").out.strip()
+    cli("task", "claim", task)
+    cli("task", "edit", task, "--due", "2031-01-31T12:00+00:00")
+    told = cli("task", "show", task, "--events").out
+    assert "due=2030-01-31T12:00:00" in told and "'due': 2031-01-31T12:00:00" in told
+    assert re.search(r"until=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", told) and not re.search(r"=\d{16}", told)
+    events = cli("task", "show", task, "--events", "--json").json()
+    assert events[0]["data"]["due"] == 1_896_091_200_000_000
+
+
+def test_lines_of_lists_wrap_on_a_narrow_terminal(cli: Any) -> None:
+    """Below themselves, with an indent: the title of a task, memories, the summary of a session."""
+    words = "Weigh the kelp of the outer coast twice before it is dried and sold to the bakers"
+    task = cli("task", "create", words).out.strip()
+    cli("remember", words, "--source", "the bakers of the outer coast and their kelp")
+    cli("session", "start")
+    cli("session", "end", "--summary", words)
+    for columns in (40, 60):
+        for command in (("task", "show", task), ("recall",), ("session", "list")):
+            _, told = cli.on_a_terminal(*command, columns=columns, NO_COLOR="1")
+            lines = told.splitlines()
+            assert all(len(line) <= columns for line in lines), (command, told)
+            assert words in " ".join(told.split()), (command, told)
+            first = next(n for n, line in enumerate(lines) if "Weigh" in line)
+            assert all(line.startswith("    ") for line in lines[first + 1 : first + 2]), (command, told)
+
+
+def test_a_search_names_what_it_found_as_other_lists_do(cli: Any) -> None:
+    """On a narrow terminal, too: the first eight characters of an id, and the number, neither cut."""
+    task = cli("task", "create", "Weigh the kelp").out.strip()
+    cli("run", "--id", "weigh-1", "echo", "kelp")
+    memory = cli("remember", "kelp is heavy", "--json").json()["id"]
+    for columns in (40, 60, 100):
+        _, told = cli.on_a_terminal("search", "kelp", columns=columns, NO_COLOR="1")
+        assert re.search(rf"^task +{task[:8]} #1 ", told, re.MULTILINE), told
+        assert re.search(rf"^memory +{memory[:8]} ", told, re.MULTILINE), told
+        assert re.search(r"^run +weigh-1 #2 ", told, re.MULTILINE), told
+    numbers = {hit["family"]: hit["number"] for hit in cli("search", "kelp", "--json").json()["hits"]}
+    assert (numbers["tasks"], numbers["runs"], numbers["memory"]) == (1, 2, None)

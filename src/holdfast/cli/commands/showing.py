@@ -52,7 +52,7 @@ _SHOWN_LINES = 12  # of what a gate shows
 )
 @click.option(
     "--depth",
-    type=click.IntRange(0),
+    type=options.WholeNumber(0),
     metavar="N",
     help="Child runs inside child runs to show (default: 1). With --json it adds `children`.",
 )

@@ -78,7 +78,12 @@ def _print(tasks: list[Task], as_json: bool, none: str) -> None:
 @click.option("--archived", is_flag=True, help="Archived tasks too.")
 @click.option("--all", "everything", is_flag=True, help="Completed tasks too, and however many there are.")
 @click.option(
-    "--limit", metavar="N", default=50, show_default=True, type=click.IntRange(0), help="How many; 0 is all."
+    "--limit",
+    metavar="N",
+    default=50,
+    show_default=True,
+    type=options.WholeNumber(0),
+    help="How many; 0 is all.",
 )
 @options.json_list
 def list_tasks(
@@ -116,7 +121,12 @@ def list_tasks(
 @click.option("--label", metavar="LABEL", help="Only tasks with this label.")
 @click.option("--assignee", metavar="NAME", help="Only tasks for this person or agent, or for no one.")
 @click.option(
-    "--limit", metavar="N", default=50, show_default=True, type=click.IntRange(0), help="How many; 0 is all."
+    "--limit",
+    metavar="N",
+    default=50,
+    show_default=True,
+    type=options.WholeNumber(0),
+    help="How many; 0 is all.",
 )
 @click.option(
     "--json", "as_json", is_flag=True, help="Print a JSON list; with --claim, a JSON object or null."

@@ -20,14 +20,17 @@ _HOUR_S = 3600.0
 _READY = 5
 """How many tasks are named that a completed one no longer holds up."""
 _number = click.option(
-    "--number", type=click.IntRange(1), metavar="N", help="The claim's number; without it, your own claim."
+    "--number",
+    type=options.WholeNumber(1),
+    metavar="N",
+    help="The claim's number; without it, your own claim.",
 )
 
 
 def _lease(default: float) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return click.option(
         "--lease",
-        type=click.FloatRange(0, min_open=True),
+        type=options.Number(0, min_open=True),
         default=default,
         show_default=True,
         metavar="SECONDS",
@@ -79,7 +82,10 @@ def _say_ways(id: str) -> None:
 @click.argument("task", required=False)
 @_lease(_HOUR_S)
 @click.option(
-    "--holder", type=click.IntRange(1), metavar="PID", help="A process: with its death the claim is free."
+    "--holder",
+    type=options.WholeNumber(1),
+    metavar="PID",
+    help="A process: with its death the claim is free.",
 )
 @click.option("--label", metavar="LABEL", help="Without TASK: only one with this label.")
 @click.option("--assignee", metavar="NAME", help="Without TASK: only one for them, or for no one.")

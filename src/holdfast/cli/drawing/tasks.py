@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from holdfast.cli.drawing import moments
 from holdfast.cli.drawing.columns import left_out
-from holdfast.cli.drawing.rows import block, row, rows
+from holdfast.cli.drawing.rows import block, hanging, row, rows
 from holdfast.cli.drawing.terminal import Line, Piece, cells, clean, fit, out, pad, typed
+from holdfast.clock import instant
 from holdfast.counts import counted
 
 if TYPE_CHECKING:
@@ -147,13 +148,8 @@ def _claim(claim: TaskClaim, *, brief: bool = False) -> str:
 def detail(found: TaskDetail, *, whole: bool = False) -> Iterator[Line]:
     """A task with its links and notes."""
     task = found.task
-    yield [
-        ("task ", "dim"),
-        (task.id if not out.is_terminal else short(task.id), "bold"),
-        (f"  #{task.number}", "dim"),
-        "  ",
-        clean(task.name),
-    ]
+    head: list[Piece] = [("task ", "dim"), (short(task.id), "bold"), (f"  #{task.number}  ", "dim")]
+    yield from hanging(head, clean(task.name))
     said: list[Piece] = [(_state(task), "yellow" if task.blocked else STYLES[task.status])]
     if task.claim is not None:
         said.append((f"  {clean(_claim(task.claim))}", ""))
@@ -238,7 +234,7 @@ def history(events: Sequence[TaskEvent]) -> Iterator[Line]:
     for event in events:
         data = {name: value for name, value in event.data.items() if name != "author"}
         run = (event.data.get("author") or {}).get("run")
-        said = ", ".join(f"{name}={value!r}" for name, value in data.items())
+        said = ", ".join(f"{name}={_value(name, value)}" for name, value in data.items())
         when = moments.stamp(event.at) if out.is_terminal else moments.utc(event.at)
         room = max(out.width - kind - by - len(when) - 12, 20)
         text = clean(f"{said}{f'  (run {run})' if run else ''}")
@@ -249,6 +245,19 @@ def history(events: Sequence[TaskEvent]) -> Iterator[Line]:
             (when, "dim"),
             f"  {fit(text, room) if out.is_terminal else text}",
         ]
+
+
+_INSTANTS = frozenset({"until", "due", "started_at", "ended_at", "at"})
+
+
+def _value(name: str, value: Any) -> str:
+    """A field of an event. An instant, which the log has in microseconds, is a time."""
+    if name in _INSTANTS and isinstance(value, int) and value > 0:
+        at = instant(value)
+        return moments.stamp(at) if out.is_terminal else moments.utc(at)
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name!r}: {_value(name, one)}" for name, one in value.items()) + "}"
+    return repr(value)
 
 
 def ways(*commands: tuple[str, str]) -> Iterator[Line]:
