@@ -346,7 +346,7 @@ class AsyncMemoryNamespace(AsyncNamespace):
         every: bool = False,
         limit: int | None = 20,
     ) -> builtins.list[Memory]:
-        """The memories that have every word of `query`, the newest first."""
+        """The memories in which every word of `query` occurs, also inside a longer word, the newest first."""
         return await self._call(
             self._namespace.recall, query, kind=kind, scope=scope, at=at, every=every, limit=limit
         )

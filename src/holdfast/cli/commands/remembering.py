@@ -81,7 +81,10 @@ def recall_command(
     limit: int,
     as_json: bool,
 ) -> None:
-    """List memories that have every word of QUERY, the newest first; without one, all."""
+    """List memories in which every word of QUERY occurs, the newest first; without one, all.
+
+    A word is found in the text, the source and what is cited, in whatever case, and inside longer words, too.
+    """
     words, most = " ".join(query), limit or None
     found = access.read_list(
         "nothing yet",
