@@ -87,14 +87,21 @@ class AsyncTasks(AsyncNamespace):
         session: str | None = None,
         limit: int | None = None,
         archived: bool = False,
+        blocked: bool = False,
     ) -> builtins.list[Task]:
-        """Tasks, the most urgent first, of equally urgent ones the oldest. `archived` adds those that are."""
-        return await self._call(self._namespace.list, status, label, assignee, session, limit, archived)
+        """Tasks, the most urgent first, of equally urgent ones the oldest. `archived` adds those that are.
+        `blocked` leaves only open ones that are blocked or need an open task."""
+        return await self._call(
+            self._namespace.list, status, label, assignee, session, limit, archived, blocked
+        )
 
-    async def ready(self, limit: int | None = 50, label: str | None = None) -> builtins.list[Task]:
+    async def ready(
+        self, limit: int | None = 50, label: str | None = None, assignee: str | None = None
+    ) -> builtins.list[Task]:
         """Tasks that can be claimed now, the most urgent first: pending, not blocked, without an open task
-        that they need; and those whose claim is dead. With `label`, those that have it."""
-        return await self._call(self._namespace.ready, limit, label)
+        that they need; and those whose claim is dead. With `label`, those that have it; with `assignee`,
+        those for that person or agent, or for no one."""
+        return await self._call(self._namespace.ready, limit, label, assignee)
 
     async def show(self, id: str, *, at: int | datetime | str | None = None) -> TaskDetail:
         """A task with its links and notes; with `at`, as it was at a version or a time (without an offset,
@@ -179,10 +186,13 @@ class AsyncTasks(AsyncNamespace):
         lease: float = LEASE_S,
         holder: int | None = None,
         label: str | None = None,
+        assignee: str | None = None,
     ) -> Claim | None:
         """Claim a task, or without an id the most urgent one that is ready, of those with a `label` if one
-        is given; None if none is."""
-        return await self._call(self._namespace.claim, id, lease=lease, holder=holder, label=label)
+        is given, and of those for an `assignee` or for no one if one is given; None if none is."""
+        return await self._call(
+            self._namespace.claim, id, lease=lease, holder=holder, label=label, assignee=assignee
+        )
 
     async def start(self, id: str, *, lease: float = DAY_S) -> TaskDetail:
         """Claim a task for a person, in their open session or, in the same commit, a new one; returns it
@@ -338,7 +348,7 @@ class AsyncMemoryNamespace(AsyncNamespace):
         every: bool = False,
         limit: int | None = 20,
     ) -> builtins.list[Memory]:
-        """The memories that have every word of `query`, the newest first."""
+        """The memories in which every word of `query` occurs, also inside a longer word, the newest first."""
         return await self._call(
             self._namespace.recall, query, kind=kind, scope=scope, at=at, every=every, limit=limit
         )

@@ -67,6 +67,8 @@ def happenings(chance: random.Random, count: int) -> Iterator[tuple[str, str, An
                 tasks.TaskBlocked(),
                 tasks.TaskReopened("again"),
                 tasks.TaskNoted("decision", "text"),
+                tasks.TaskNoted("decision", f"by run {at}", Author("ann", run=chance.choice(["r1", "r2"]))),
+                tasks.TaskNoted("file", "text", Author("ann", run="r1")),
                 tasks.TaskArchived("old"),
                 tasks.TaskReverted(2, "op", FIELDS),
                 tasks.TaskReverted(2, "op", tasks.TaskFields("bare")),
@@ -87,6 +89,12 @@ def seen(store: Store) -> dict[str, Any]:
         "each": [store.task(task) for task in TASKS],
         "ready": (store.ready_tasks(), store.count_ready_tasks()),
         "waiting": (store.waiting_tasks(100), store.waiting_tasks(2), store.count_waiting_tasks()),
+        "ready for": [store.ready_tasks(assignee=one) for one in ("ann", "bob")],
+        "ready for and with": store.ready_tasks(2, "x", "ann"),
+        "blocked": [
+            store.tasks(TaskFilter(blocked=True)),
+            store.tasks(TaskFilter(blocked=True, ids=(TASKS[3], TASKS[0]))),
+        ],
         "ready with a label": [store.ready_tasks(label="x"), store.ready_tasks(1, "x")],
         "claimed": store.claimed_tasks(),
         "in progress": store.claimed_tasks(workable=False),
@@ -99,6 +107,8 @@ def seen(store: Store) -> dict[str, Any]:
             for one in ("", "s1", "s2")
             for status in ("pending", "in_progress", "completed", "failed")
         ],
+        "decisions": (store.decisions(), store.decisions(2), store.count_decisions()),
+        "decisions of runs": [store.decisions(runs=one) for one in ([], ["r1"], ["r2", "r3"])],
         "sessions": [store.sessions(), store.sessions(1), store.session_ids("s", 9)],
         "last changes": [
             _place(store.last_task_change(by, after)) for by in ("ann", "bob", "") for after in (0, 50)
@@ -156,13 +166,23 @@ def test_verify_reports_a_count_that_was_changed(tmp_path: Path) -> None:
         store.close()
 
 
+_DECISIONS = (("decisions", 2), ("count_decisions", 0), ("runs_that_left_decisions", 0))
+
+
 def test_named_tasks_and_their_links_are_looked_up(tmp_path: Path) -> None:
-    """What `task show` and `task tree` read costs nothing of other tasks and links: no table is scanned."""
+    """What `task show` and `task tree` read costs nothing of other tasks and links: no table is scanned.
+    Nor is one for the decisions, and none is sorted."""
     store = SqliteStore(tmp_path)
-    for name, values in (("named_tasks", 7), ("links", 1), ("links_of", 1), ("is_linked", 3)):
+    for name, values in (("named_tasks", 8), ("links", 1), ("links_of", 1), ("is_linked", 3), *_DECISIONS):
         plan = [
             row[3] for row in store._db.execute(f"EXPLAIN QUERY PLAN {sql.query(name)}", ("[]",) * values)
         ]
         assert not [line for line in plan if line in ("SCAN t", "SCAN s", "SCAN o", "SCAN tasks")], plan
         assert not [line for line in plan if line.endswith("PRIMARY KEY (kind=?)")], plan
+        if name == "decisions":
+            assert not [line for line in plan if "ORDER BY" in line], plan
+        if name in dict(_DECISIONS):
+            assert any(line.startswith("SCAN e USING ") and "events_of_decisions" in line for line in plan), (
+                plan
+            )
     store.close()

@@ -751,7 +751,7 @@ def play_tasks(console: Console) -> None:
     review = console.next("holdfast task create", r"^[0-9a-f-]{36}$").split()[0]
     assert "Review" not in console.next("holdfast task ready", f"^{draft} .*Draft the report")
     console.next("holdfast task start", "in progress", r"needed by +[0-9a-f-]+ +pending +Review the report")
-    console.next("holdfast task note", "decision: Draft the report")
+    console.next("holdfast task note", "decision: British spelling")
     console.next("holdfast task edit", "changed: Draft the report")
     console.next("holdfast task complete", "test -s report.md` ended with exit code 1", code=2)
     console.next("echo", then=lambda: (console.directory / "report.md").exists())

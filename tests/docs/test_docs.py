@@ -17,8 +17,8 @@ import click
 import pytest
 
 import holdfast
-from holdfast import errors
-from holdfast.cli import app, ending
+from holdfast import Holdfast, errors, plans
+from holdfast.cli import app, ending, options
 from holdfast.cli.commands import resuming, steering
 from holdfast.facade.budgets import BudgetNamespace
 from holdfast.facade.evidence import EvidenceNamespace
@@ -287,3 +287,39 @@ def anchors(page: Path) -> set[str]:
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings}
+
+
+PLAN = """\
+name: scopes
+steps:
+  - id: list
+    run: ["printf", "kelp\\nwrack\\n"]
+  - id: weigh
+    foreach: list.stdout.lines
+    run: ["true"]
+    effect: idempotent
+"""
+
+
+def test_the_scopes_of_a_plan_are_those_of_the_page(tmp_path: Path) -> None:
+    """The keys that `concepts.md` gives for the steps of a plan are keys of a run of such a plan."""
+    (tmp_path / "plan.yaml").write_text(PLAN)
+    with Holdfast(tmp_path / "home", workspace=tmp_path, durability="process") as hf:
+        hf.with_id("r").run(plans.run_plan, plans.read(str(tmp_path / "plan.yaml")), {})
+        keys = {one.key for one in hf.get("r").steps}
+    page = (DOCS / "concepts.md").read_text()
+    (said,) = re.findall(r"^- A step of a plan is a scope.*?(?=^- )", page, re.MULTILINE | re.DOTALL)
+    named = re.findall(r"`(\S+\[\S+#\d+)`", said)
+    assert len(named) == 2 and set(named) <= keys
+
+
+def test_options_that_take_a_number_say_which() -> None:
+    """The type of each is one whose error is a sentence."""
+    wrong = [
+        (name, option.opts)
+        for name, command in COMMANDS.items()
+        for option in command.params
+        if isinstance(option.type, (click.IntRange, click.FloatRange))
+        and not isinstance(option.type, (options.WholeNumber, options.Number))
+    ]
+    assert wrong == []

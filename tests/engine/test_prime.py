@@ -6,7 +6,7 @@ import threading
 import pytest
 from tests.engine.test_gates import parked
 
-from holdfast import Holdfast, approval, step
+from holdfast import Holdfast, approval, checkpoint, step
 from holdfast.errors import BadInput
 from holdfast.project_type import project_type, project_types
 from holdfast.testing import FakeClock
@@ -143,6 +143,8 @@ def test_the_state_of_a_project_in_the_middle_of_its_work(open_hf, act, monkeypa
     assert [line[2:].partition(" [")[0] for line in decided] == [
         "kelp is the codename",
         "one store per project",
+        "use tasks",
+        "use threads",
     ]
     assert ids[10] not in text, "it is completed, and holds nothing up"
     assert text.splitlines()[-1].startswith("Next: `holdfast task ready --claim`")
@@ -187,3 +189,109 @@ def test_the_project_type_is_that_of_its_files(tmp_path):
     for name in ("package.json", "pyproject.toml", "app.csproj"):
         (tmp_path / name).touch()
     assert (project_types(tmp_path), project_type(tmp_path)) == (("python", "node", "dotnet"), "python")
+
+
+def decided(text: str) -> list[str]:
+    """The texts of the section of decisions, after its count."""
+    heading, *lines = section(text, "Latest decisions")
+    return [heading.partition(": ")[2], *(line[2:].partition(" [")[0] for line in lines)]
+
+
+def test_decisions_of_memory_and_tasks_newest_first(open_hf):
+    """Those of completed tasks too, each with its task, and none of a task that is deleted; notes of another
+    kind are not among them. A limit counts those that it leaves out."""
+    clock = FakeClock()
+    hf = open_hf(clock=clock)
+    task, other = hf.tasks.create("dry kelp"), hf.tasks.create("eat kelp")
+    for n in range(3):
+        clock.advance(60)
+        hf.tasks.note(task.id, f"note {n}", "decision")
+        clock.advance(60)
+        hf.memory.remember(f"memory {n}", kind="decision")
+    clock.advance(60)
+    hf.tasks.note(task.id, "looked at the kelp")
+    hf.tasks.note(other.id, "gone with its task", "decision")
+    assert decided(hf.prime())[:2] == ["7", "gone with its task"]
+    hf.tasks.complete(task.id)
+    hf.delete(other.id)
+    text = hf.prime()
+    assert decided(text) == ["6", "memory 2", "note 2", "memory 1", "note 1", "memory 0", "note 0"]
+    assert f'- note 2 [task {task.id[:8]} "dry kelp"]' in text.splitlines()
+    assert text == hf.prime() and len(text) <= 4000
+    hf.undo()
+    assert decided(hf.prime())[:2] == ["7", "gone with its task"]
+    for n in range(40):
+        hf.tasks.note(task.id, f"later {n}", "decision")
+    text = hf.prime(limit=1500)
+    assert "Latest decisions: 47 (" in text and len(text) <= 1500
+
+
+def test_a_decision_that_a_rewind_removed_is_not_shown(open_hf, act):
+    """What a run decided on a task after the point, also in a child run, is neither shown nor counted, until
+    the rewind is undone. What it decided before stays."""
+    hf = open_hf()
+    task = hf.tasks.create("dry kelp")
+
+    @step
+    def decides(text):
+        hf.tasks.note(task.id, text, "decision")
+
+    def child():
+        decides("by a child")
+
+    hf.with_id("decider").run(
+        act(lambda: (decides("first"), checkpoint("point"), decides("second"), act(child)()))
+    )
+    before = decided(hf.prime())
+    assert before == ["3", "by a child", "second", "first"]
+    hf.rewind("decider", "point")
+    assert decided(hf.prime()) == ["1", "first"]
+    hf.undo()
+    assert decided(hf.prime()) == before
+
+
+def test_an_open_session_has_the_command_that_continues_it(open_hf, monkeypatch):
+    """The last one of the caller goes on as it is, an earlier one by its id; that of another is shown."""
+    hf = open_hf()
+    earlier = hf.sessions.start()
+    task = hf.tasks.create("dry kelp")
+    hf.tasks.claim(task.id)
+    last = hf.sessions.start()
+    other = hf.sessions.start("ann")
+    commands = {
+        line.split()[1]: line.partition(" UTC: ")[2] for line in section(hf.prime(), "Open sessions")[1:]
+    }
+    assert commands == {
+        other.id[:8]: f"holdfast session show {other.id[:8]}",
+        last.id[:8]: "holdfast task ready --claim",
+        earlier.id[:8]: f"HOLDFAST_SESSION={earlier.id} holdfast task resume",
+    }
+    hf.sessions.end(last.id)
+    assert section(hf.prime(), "Open sessions")[2].endswith(" UTC: holdfast task resume")
+
+
+def test_the_last_line_stays_at_every_limit(hf):
+    """What to do next is cut last, in a store with much of everything too."""
+    for n in range(40):
+        hf.memory.remember(f"decision {n}", kind="decision")
+        hf.memory.remember(f"pattern {n}", kind="pattern")
+        hf.tasks.create(f"task {n} " + "x" * 90)
+        hf.tasks.fail(hf.tasks.create(f"failed {n}").id, "no")
+        hf.tasks.claim(hf.tasks.create(f"claimed {n}").id)
+        hf.sessions.start(f"agent {n}")
+    last = hf.prime(limit=100_000).splitlines()[-1]
+    for limit in range(700, 4_000, 60):
+        text = hf.prime(limit=limit)
+        assert len(text) <= limit and text.splitlines()[-1] == last, limit
+        assert last.startswith("Next: ") and "Latest patterns: 40" in text and "Open sessions: " in text
+
+
+def test_what_it_reads_of_a_large_store_is_bounded(hf):
+    """Decisions on many tasks are not read one by one: only those that can be shown."""
+    task = hf.tasks.create("dry kelp")
+    for n in range(200):
+        hf.tasks.note(task.id, f"note {n}", "decision")
+    read, inner = [], hf._store.decisions
+    hf._store.decisions = lambda *given, **named: read.append(inner(*given, **named)) or read[-1]
+    hf.prime()
+    assert [len(one) for one in read] == [30]

@@ -21,6 +21,38 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     return add
 
 
+class WholeNumber(click.IntRange):
+    """A whole number between bounds, whose error is a sentence."""
+
+    name = "whole number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"{value!r} is no {self.name}{_bounds(self)}", param, ctx)
+
+
+class Number(click.FloatRange):
+    """The same for a number."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"{value!r} is no {self.name}{_bounds(self)}", param, ctx)
+
+
+def _bounds(of: click.IntRange | click.FloatRange) -> str:
+    if of.min is None:
+        return ""
+    if of.max is not None:
+        return f" from {of.min} to {of.max}"
+    return f" above {of.min}" if of.min_open else f" of at least {of.min}"
+
+
 json_object = click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 json_list = click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
 quiet_option = click.option(

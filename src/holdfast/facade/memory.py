@@ -76,7 +76,7 @@ class MemoryNamespace(Namespace):
         every: bool = False,
         limit: int | None = 20,
     ) -> builtins.list[Memory]:
-        """The memories that have every word of `query`, the newest first.
+        """The memories in which every word of `query` occurs, also inside a longer word, the newest first.
 
         kind, scope  only these
         at           as the memory was then: a time, or `RUN:POINT`, a checkpoint or step of a run

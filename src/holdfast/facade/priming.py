@@ -7,14 +7,20 @@ from typing import TYPE_CHECKING
 from holdfast.project_type import project_types
 from holdfast.store.port import MemoryFilter
 from holdfast.store.tracker_port import TaskFilter
+from holdfast.views.left_decisions import left_decisions
 from holdfast.views.memory import Memory
 from holdfast.views.prime import Section, compose, line, quoted, short
 from holdfast.views.task import Task
 from holdfast.ways import Way
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holdfast.facade.tracking import Tracking
+    from holdfast.kernel.author import Author
+    from holdfast.store.tracker_port import DecisionRow
     from holdfast.views.reader import Reader
+    from holdfast.views.session import WorkSession
 
 _MOST = 30
 """How many entries of a section can be shown; all are counted."""
@@ -32,8 +38,8 @@ def prime(hf: Tracking, limit: int) -> str:
         _stopped(hf._reader),
         _ready(hf),
         _waiting(hf),
-        _memories(hf, "decision", "Latest decisions"),
-        _memories(hf, "pattern", "Latest patterns"),
+        _decisions(hf),
+        _patterns(hf),
         _sessions(hf),
     ]
     return compose(head, sections, limit, _NEXT)
@@ -51,7 +57,7 @@ def _in_progress(hf: Tracking) -> Section:
     from holdfast.tracker.claiming import lapsed
 
     free = lapsed(hf._tracker)
-    found = [one for one in hf.tasks.list("in_progress") if one.id not in free]
+    found = [Task.of(row) for row in hf._store.claimed_tasks(workable=False) if row.id not in free]
     return Section(
         "Tasks in progress",
         tuple(_working(hf, one) for one in found[:_MOST]),
@@ -94,7 +100,7 @@ def _waiting(hf: Tracking) -> Section:
     found = hf._store.waiting_tasks(_MOST)
     needed = _needed(hf, [row.id for row in found if row.open_blockers])
     lines = tuple(line(_why(Task.of(row), needed.get(row.id, []))) for row in found)
-    count = hf._store.count_waiting_tasks()
+    count = len(found) if len(found) < _MOST else hf._store.count_waiting_tasks()
     return Section("Tasks that wait", lines, count, "holdfast task list --status pending --status failed")
 
 
@@ -159,11 +165,43 @@ def _place(reader: Reader, run_id: str) -> str:
     return f" {where} {short(last.key, 60)}"
 
 
-def _memories(hf: Tracking, kind: str, title: str) -> Section:
-    found = hf._store.memories(MemoryFilter(kind=kind))
-    shown = [Memory.of(one, hf._reader.redactor) for one in found[:_MOST]]
-    lines = tuple(f"{short(one.text)} {_origin(one)}" for one in shown)
-    return Section(title, lines, len(found), f"holdfast recall --kind {kind} --limit 0")
+def _decisions(hf: Tracking) -> Section:
+    """Those of the memory and those that were noted on tasks, the newest first."""
+    found = hf._store.memories(MemoryFilter(kind="decision"))
+    lines = [(one.at, _remembered(Memory.of(one, hf._reader.redactor))) for one in found[:_MOST]]
+    noted, count = _noted(hf)
+    lines += [(one.at, _note(one, hf._reader.redactor.redact)) for one in noted]
+    lines.sort(key=lambda one: one[0], reverse=True)
+    return Section(
+        "Latest decisions",
+        tuple(line for _, line in lines[:_MOST]),
+        len(found) + count,
+        "holdfast recall --kind decision --limit 0, holdfast task show ID",
+    )
+
+
+def _noted(hf: Tracking) -> tuple[list[DecisionRow], int]:
+    """The last decisions among the notes of tasks, and how many there are. A part of a run that a rewind has
+    left decided nothing; only the runs of which there may be such a part are read."""
+    store = hf._store
+    runs = store.runs_that_left_decisions()
+    left = set(left_decisions(store, store.decisions(runs=runs), runs)) if runs else set()
+    found = [one for one in store.decisions(_MOST + len(left)) if one not in left]
+    return found[:_MOST], store.count_decisions() - len(left)
+
+
+def _note(one: DecisionRow, redact: Callable[[str], str]) -> str:
+    return f"{short(redact(one.text))} [task {one.task[:8]} {quoted(redact(one.name))}]"
+
+
+def _patterns(hf: Tracking) -> Section:
+    found = hf._store.memories(MemoryFilter(kind="pattern"))
+    lines = tuple(_remembered(Memory.of(one, hf._reader.redactor)) for one in found[:_MOST])
+    return Section("Latest patterns", lines, len(found), "holdfast recall --kind pattern --limit 0")
+
+
+def _remembered(memory: Memory) -> str:
+    return f"{short(memory.text)} {_origin(memory)}"
 
 
 def _origin(memory: Memory) -> str:
@@ -173,8 +211,18 @@ def _origin(memory: Memory) -> str:
 
 def _sessions(hf: Tracking) -> Section:
     found = [one for one in hf.sessions.list() if one.is_open]
-    lines = tuple(
-        line(f"{one.id[:8]} of {one.actor} since {one.started_at:%Y-%m-%d %H:%M} UTC")
-        for one in found[:_MOST]
-    )
-    return Section("Open sessions", lines, len(found), "holdfast session list")
+    me, own = hf._tracker.actor(), hf.tasks.current()
+    working = "" if own is None else own.session
+    lines = []
+    for one in found[:_MOST]:
+        who = f"{one.id[:8]} of {one.actor} since {one.started_at:%Y-%m-%d %H:%M} UTC"
+        lines.append(line(f"{who}: {_continued(one, me, working)}"))
+    return Section("Open sessions", tuple(lines), len(found), "holdfast session list")
+
+
+def _continued(session: WorkSession, me: Author, working: str) -> str:
+    """The command that continues a session: `working` is the one whose task `task resume` continues."""
+    if session.actor != me.by:
+        return f"holdfast session show {session.id[:8]}"
+    command = "holdfast task resume" if working == session.id else "holdfast task ready --claim"
+    return command if session.id == me.session else f"HOLDFAST_SESSION={session.id} {command}"

@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any, ClassVar
 
-from holdfast.errors import BadInput, NotFound
+from holdfast.errors import BadInput, NotFound, TaskNotFound
 from holdfast.facade.claim import Claim
 from holdfast.facade.namespace import Namespace
 from holdfast.facade.open_store import blocking, texts
@@ -54,7 +54,12 @@ class Tasks(Namespace):
         store = self._holdfast._store
         begins = store.task_ids(text, 1) if len(text) >= 4 else []
         number = None if begins else number_of(text)
-        name = "" if number is None else task.task_of(store.numbered(number) or "")
+        stream = "" if number is None else store.numbered(number) or ""
+        name = task.task_of(stream)
+        if stream and not name:
+            error = TaskNotFound(text)
+            error.args = (f"{text} is no task but run {stream}; `holdfast show {stream}` shows it",)
+            raise error
         if name and store.task(name) is None:
             raise missing(store, name)
         if name:
@@ -71,8 +76,10 @@ class Tasks(Namespace):
         session: str | None = None,
         limit: int | None = None,
         archived: bool = False,
+        blocked: bool = False,
     ) -> builtins.list[Task]:
-        """Tasks, the most urgent first, of equally urgent ones the oldest. `archived` adds those that are."""
+        """Tasks, the most urgent first, of equally urgent ones the oldest. `archived` adds those that are.
+        `blocked` leaves only open ones that are blocked or need an open task."""
         from holdfast.kernel.task import STATUSES
         from holdfast.store.tracker_port import TaskFilter
 
@@ -80,16 +87,19 @@ class Tasks(Namespace):
         for one in wanted:
             if one not in STATUSES:
                 raise BadInput(f"{one!r} is no status of a task; there are {', '.join(STATUSES)}")
-        which = TaskFilter(wanted, label, assignee, session, None, archived)
+        which = TaskFilter(wanted, label, assignee, session, None, archived, blocked)
         return [Task.of(row) for row in self._holdfast._store.tasks(which, limit)]
 
     @blocking
-    def ready(self, limit: int | None = 50, label: str | None = None) -> builtins.list[Task]:
+    def ready(
+        self, limit: int | None = 50, label: str | None = None, assignee: str | None = None
+    ) -> builtins.list[Task]:
         """Tasks that can be claimed now, the most urgent first: pending, not blocked, without an open task
-        that they need; and those whose claim is dead. With `label`, those that have it."""
+        that they need; and those whose claim is dead. With `label`, those that have it; with `assignee`,
+        those for that person or agent, or for no one."""
         from holdfast.tracker.claiming import ready
 
-        return [Task.of(row) for row in ready(self._holdfast._tracker, limit, label)]
+        return [Task.of(row) for row in ready(self._holdfast._tracker, limit, label, assignee)]
 
     @blocking
     def show(self, id: str, *, at: int | datetime | str | None = None) -> TaskDetail:
@@ -98,21 +108,28 @@ class Tasks(Namespace):
         return self._show(id, at)
 
     def _show(self, id: str, at: int | datetime | str | None = None) -> TaskDetail:
+        from holdfast.kernel import task
         from holdfast.store.tracker_port import TaskFilter
         from holdfast.views.task import TaskNote, links_of
+        from holdfast.views.work import runs_of
 
         store = self._holdfast._store
         if at is not None:
             from holdfast.views.past_task import task_at
 
             self._get(id)
-            return task_at(store, id, at)
-        state = self._holdfast._tracker.load(id)
+            home, reader = self._holdfast.home, self._holdfast._reader
+            return task_at(store, home, lambda: reader.redactor, id, at)
+        self._get(id)
+        recorded = store.load(task.stream_of(id))
+        state = task.fold(recorded)
         links = store.links([id])
         others = tuple({one for link in links for one in (link.task, link.on)})
         rows = {row.id: row for row in store.tasks(TaskFilter(ids=others, archived=True))}
-        notes = tuple(TaskNote.of(note) for note in state.notes)
-        return TaskDetail(self._get(id), links_of(id, links, rows), notes)
+        notes = () if state is None else tuple(TaskNote.of(note) for note in state.notes)
+        return TaskDetail(
+            self._get(id), links_of(id, links, rows), notes, runs_of(self._holdfast._reader, recorded)
+        )
 
     @blocking
     def events(self, id: str) -> builtins.list[TaskEvent]:
@@ -259,14 +276,15 @@ class Tasks(Namespace):
         lease: float = LEASE_S,
         holder: int | None = None,
         label: str | None = None,
+        assignee: str | None = None,
     ) -> Claim | None:
         """Claim a task, or without an id the most urgent one that is ready, of those with a `label` if one
-        is given; None if none is.
+        is given, and of those for an `assignee` or for no one if one is given; None if none is.
 
         The claim ends with its lease (seconds), with the process `holder` (a pid), or by `complete`, `fail`
         and `release`. Raises `TaskHeld` if another has claimed the task, `Refused` if it is done, blocked or
         needs what is open, `TaskNotFound`."""
-        return self._as_claim(self._claim(id, lease=lease, holder=holder, label=label))
+        return self._as_claim(self._claim(id, lease=lease, holder=holder, label=label, assignee=assignee))
 
     def _service(self, name: str) -> tuple[Callable[..., Any], Callable[[Any], Any]]:
         return (self._claim, self._as_claim) if name == "claim" else super()._service(name)
@@ -281,16 +299,18 @@ class Tasks(Namespace):
         lease: float = LEASE_S,
         holder: int | None = None,
         label: str | None = None,
+        assignee: str | None = None,
     ) -> tuple[Task, int] | None:
         from holdfast.tracker.claiming import claim, claim_next
 
-        if id is not None and label is not None:
-            raise BadInput(
-                "a label chooses among the tasks that are ready; leave it out to claim one by its id"
-            )
+        for what, given in (("a label", label), ("an assignee", assignee)):
+            if id is not None and given is not None:
+                raise BadInput(
+                    f"{what} chooses among the tasks that are ready; leave it out to claim one by its id"
+                )
         tracker = self._writing_tracker
         if id is None:
-            found = claim_next(tracker, lease_s=lease, pid=holder, label=label)
+            found = claim_next(tracker, lease_s=lease, pid=holder, label=label, assignee=assignee)
         else:
             found = id, claim(tracker, id, lease_s=lease, pid=holder)
         return None if found is None else (self._get(found[0]), found[1].number)

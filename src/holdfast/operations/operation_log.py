@@ -6,6 +6,7 @@ crash leaves both or neither.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import ClassVar
 
@@ -33,6 +34,8 @@ class OperationInfo(View, frozen=True):
              what was edited is no longer in the log
     status   `done`; `begun` if it was cut off, `dropped` if it could not be done
     stands   what it did still holds, and `undo` can reverse it
+    state    `stands`; `undone`; `followed` by later operations or changes, on which it has its effect still;
+             `final` for a deletion that `gc` completed; else the status
     """
 
     id: str
@@ -45,6 +48,7 @@ class OperationInfo(View, frozen=True):
     stands: bool
     at: datetime
     change: str = ""
+    state: str = ""
 
     JSON: ClassVar = {
         "id": "of the operation",
@@ -59,6 +63,8 @@ class OperationInfo(View, frozen=True):
         "undoes": "the operation that an undo reversed; else null",
         "status": "`done`, `dropped` if it was rolled back, or `begun` if it was cut off",
         "stands": "true: what it did still holds, and it can be undone",
+        "state": "`stands`; `undone`; `followed`: it has its effect, and what was done later is to be undone "
+        "first; `final`: a deletion that `gc` completed; or its status, if that is not `done`",
         "at": "when it began",
     }
     JSON_FROM: ClassVar = {"run": "run_id"}
@@ -68,6 +74,8 @@ class OperationInfo(View, frozen=True):
 def log(store: Store, *, run_id: str | None = None, limit: int | None = None) -> list[OperationInfo]:
     """Operations, the newest first."""
     standing = Standing(store)
+    rows = store.operations(run=run_id, limit=limit)
+    undone = _undone(rows)
     return [
         OperationInfo(
             row.id,
@@ -77,12 +85,30 @@ def log(store: Store, *, run_id: str | None = None, limit: int | None = None) ->
             row.to,
             row.undoes,
             row.status,
-            standing.has(row),
+            stands := standing.has(row),
             instant(row.begun_at),
             _change(store, row),
+            _state(row, stands, row.id in undone),
         )
-        for row in store.operations(run=run_id, limit=limit)
+        for row in rows
     ]
+
+
+def _undone(rows: Sequence[OperationRow]) -> set[str]:
+    """Those of these operations, the newest first, that another has undone which was not itself undone."""
+    undone: set[str] = set()
+    for row in rows:  # what undoes one is newer, and so comes before it
+        if row.undoes and row.status == "done" and row.id not in undone:
+            undone.add(row.undoes)
+    return undone
+
+
+def _state(row: OperationRow, stands: bool, undone: bool) -> str:
+    if row.status != "done":
+        return row.status
+    if stands or undone:
+        return "stands" if stands else "undone"
+    return "final" if row.kind == "delete" else "followed"
 
 
 def _change(store: Store, row: OperationRow) -> str:

@@ -123,7 +123,7 @@ def rewound(run_id: str, state: RunState, kept: Set[str], children: Set[str]) ->
     def gone(author: Author) -> bool:
         if author.run != run_id:
             return author.run != "" and author.run in children
-        return author.step not in kept and _is_live(author, state)
+        return author.step not in kept and is_live(author, state)
 
     return gone
 
@@ -134,7 +134,7 @@ def left(run_id: str, state: RunState, steps: Sequence[StepState], children: Set
     return rewound(run_id, state, {*state.steps} - {step.key for step in steps}, children)
 
 
-def _is_live(author: Author, state: RunState) -> bool:
+def is_live(author: Author, state: RunState) -> bool:
     """Whether the run wrote it in its live generation, or in a step that this one has taken over."""
     step = state.steps.get(author.step)
     return author.generation == state.generation or (

@@ -41,7 +41,13 @@ class _Move(NamedTuple):
     def change(self) -> str:
         if self.fields is None or self.fields.archived:
             return "archived"
-        return self.fields.status.replace("_", " ")
+        now, fields = self.now.fields, self.fields
+        status = fields.status.replace("_", " ")
+        back = [name for name in t.EDITABLE if getattr(now, name) != getattr(fields, name)]
+        if not back:
+            return status
+        is_same = (now.status, now.archived) == (fields.status, fields.archived)
+        return f"{'' if is_same else f'{status}, '}{', '.join(back)} restored"
 
 
 class TaskReversal:

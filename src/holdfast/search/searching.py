@@ -106,7 +106,18 @@ class Search:
             part_marks,
             found.version,
             redact(found.step),
+            self._number(found),
         )
+
+    def _number(self, found: Found) -> int:
+        """The short number of a task or a run; 0 for a memory, and for what is gone since."""
+        if found.family == "memory":
+            return 0
+        if found.family == "tasks":
+            task = self._store.task(found.key)
+            return 0 if task is None else task.place
+        run = self._store.run(found.key)
+        return 0 if run is None else run.number
 
     def _status(self, found: Found) -> str:
         if found.family in _OF_RUNS and found.status in UNFINISHED:

@@ -10,13 +10,13 @@ from holdfast.kernel import events as e
 from holdfast.kernel import links, session
 from holdfast.kernel import task as tasks
 from holdfast.kernel.author import NOBODY
-from holdfast.store.tracker_port import LinkRow, SessionRow, TaskFilter, TaskRow
+from holdfast.store.tracker_port import DecisionRow, LinkRow, SessionRow, TaskFilter, TaskRow
 
 if TYPE_CHECKING:
     import threading
 
     from holdfast.store.oracle import Stream
-    from holdfast.store.rows import Entry
+    from holdfast.store.rows import Entry, RunRow
 
 
 class TrackerFolds:
@@ -28,6 +28,10 @@ class TrackerFolds:
     if TYPE_CHECKING:
 
         def _open(self, name: str) -> Stream | None: ...
+
+        def strays(self, run_ids: Sequence[str]) -> list[str]: ...
+
+        def runs(self) -> list[RunRow]: ...
 
     def task(self, task: str) -> TaskRow | None:
         return self._rows().get(task)
@@ -44,9 +48,15 @@ class TrackerFolds:
     def count_session_tasks(self, session: str, status: str) -> int:
         return len(self.session_tasks(session, status, 1 << 62))
 
-    def ready_tasks(self, limit: int | None = None, label: str | None = None) -> list[TaskRow]:
+    def ready_tasks(
+        self, limit: int | None = None, label: str | None = None, assignee: str | None = None
+    ) -> list[TaskRow]:
         pending = [row for row in self._workable() if row.fields.status == "pending"]
-        return [row for row in pending if label is None or label in row.fields.labels][:limit]
+        if label is not None:
+            pending = [row for row in pending if label in row.fields.labels]
+        if assignee is not None:
+            pending = [row for row in pending if row.fields.assignee in ("", assignee)]
+        return pending[:limit]
 
     def count_ready_tasks(self) -> int:
         return len(self.ready_tasks())
@@ -62,6 +72,40 @@ class TrackerFolds:
     def claimed_tasks(self, *, workable: bool = True) -> list[TaskRow]:
         rows = self._workable() if workable else self.tasks(TaskFilter())
         return [row for row in rows if row.fields.status == "in_progress"]
+
+    def decisions(self, limit: int | None = None, runs: Sequence[str] | None = None) -> list[DecisionRow]:
+        rows = self._rows()
+        with self._lock:
+            found = [
+                (entry.at, entry.position, stream, e.decode(entry.type, entry.payload), entry.version)
+                for stream in self.streams.values()
+                if stream.kind == tasks.KIND
+                for entry in stream.log
+                if entry.type == "TaskNoted"
+            ]
+        wanted = []
+        for at, position, stream, event, version in found:
+            assert isinstance(event, tasks.TaskNoted)
+            if event.kind == "decision" and (runs is None or event.author.run in runs):
+                row = rows[tasks.task_of(stream.log[0].stream)]
+                decision = DecisionRow(
+                    row.id, row.fields.name, row.place, event.text, event.author, at, version
+                )
+                wanted.append((at, position, decision))
+        wanted.sort(key=lambda one: one[:2], reverse=True)
+        return [decision for _, _, decision in wanted][:limit]
+
+    def count_decisions(self) -> int:
+        return len(self.decisions())
+
+    def runs_that_left_decisions(self) -> list[str]:
+        wrote = {one.author.run for one in self.decisions()}
+        strays = set(self.strays(sorted(wrote)))
+        return [
+            run.id
+            for run in reversed(self.runs())
+            if run.id in wrote and (run.generation > 0 or run.id in strays)
+        ]
 
     def task_ids(self, prefix: str, limit: int) -> list[str]:
         return sorted(task for task in self._rows() if task.startswith(prefix))[:limit]
@@ -177,9 +221,14 @@ def _passes(row: TaskRow, which: TaskFilter) -> bool:
         and (which.session is None or row.session == which.session)
         and (which.ids is None or row.id in which.ids)
         and (which.archived or not row.fields.archived)
+        and (not which.blocked or _is_blocked(row))
     )
 
 
 def _is_by(entry: Entry, person: str) -> bool:
     author = getattr(e.decode(entry.type, entry.payload), "author", NOBODY)
     return author.by == person and not author.run
+
+
+def _is_blocked(row: TaskRow) -> bool:
+    return row.fields.status in tasks.OPEN and bool(row.fields.blocked or row.open_blockers)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import msgspec
 
 if TYPE_CHECKING:
+    from holdfast.kernel.author import Author
     from holdfast.kernel.task import TaskFields
     from holdfast.store.rows import Entry
 
@@ -37,6 +38,8 @@ class TaskFilter(msgspec.Struct, frozen=True):
     session: str | None = None
     ids: tuple[str, ...] | None = None
     archived: bool = False
+    blocked: bool = False
+    """Only open tasks that are blocked or need something that is open."""
 
 
 class LinkRow(NamedTuple):
@@ -45,6 +48,19 @@ class LinkRow(NamedTuple):
     task: str
     on: str
     kind: str
+
+
+class DecisionRow(NamedTuple):
+    """A note of a task that is a decision; `number` is the short number of the task, `version` that of the
+    note's event in its history."""
+
+    task: str
+    name: str
+    number: int
+    text: str
+    author: Author
+    at: int
+    version: int
 
 
 class SessionRow(msgspec.Struct, frozen=True):
@@ -76,10 +92,12 @@ class TrackerStore(Protocol):
         """How many there are of them."""
         ...
 
-    def ready_tasks(self, limit: int | None = None, label: str | None = None) -> list[TaskRow]:
+    def ready_tasks(
+        self, limit: int | None = None, label: str | None = None, assignee: str | None = None
+    ) -> list[TaskRow]:
         """Tasks that are pending, not blocked and not archived, and need nothing that is open, in the order
-        of `tasks`; with `label`, those that have it. What it costs does not grow with the tasks that are not
-        ready."""
+        of `tasks`; with `label`, those that have it; with `assignee`, those for them or for no one. What it
+        costs does not grow with the tasks that are not ready."""
         ...
 
     def count_ready_tasks(self) -> int:
@@ -98,6 +116,21 @@ class TrackerStore(Protocol):
     def claimed_tasks(self, *, workable: bool = True) -> list[TaskRow]:
         """Tasks that are in progress and not archived, in the order of `tasks`. If `workable`, those that are
         not blocked and need nothing that is open: the ones of them whose claim is dead are ready, too."""
+        ...
+
+    def decisions(self, limit: int | None = None, runs: Sequence[str] | None = None) -> list[DecisionRow]:
+        """The notes of tasks that are decisions, whatever became of the task, the newest first; with `runs`,
+        those that these runs wrote. What it costs does not grow with the tasks, nor without `runs` with the
+        decisions beyond the limit."""
+        ...
+
+    def count_decisions(self) -> int:
+        """How many `decisions` there are."""
+        ...
+
+    def runs_that_left_decisions(self) -> list[str]:
+        """The runs that wrote a decision and of whose history a part may not count, the oldest first: they
+        were rewound, or are children of a generation that was left."""
         ...
 
     def task_ids(self, prefix: str, limit: int) -> list[str]:

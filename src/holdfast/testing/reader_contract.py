@@ -12,9 +12,11 @@ import pytest
 from holdfast.errors import OwnershipLost, StoreCorrupt
 from holdfast.kernel import commands as c
 from holdfast.kernel import events as e
+from holdfast.kernel import task as tasks
+from holdfast.kernel.author import Author
 from holdfast.kernel.evolve import fold
 from holdfast.store.oracle import run_row, step_rows
-from holdfast.store.port import Append, OwnerRow, Resync, Store, new_event
+from holdfast.store.port import Append, Decision, OwnerRow, Resync, Store, new_event
 from holdfast.testing.histories import (
     CODE,
     EVERYTHING,
@@ -49,6 +51,30 @@ class ReadingContract:
         raise NotImplementedError
 
     # Reading
+
+    def test_decisions_and_the_runs_that_left_some(self, store: Store) -> None:
+        """The newest decision comes first, of equal times the one that was recorded last; a run counts once
+        it was rewound, and does not while what it wrote is deleted."""
+        for run in ("r", "q"):
+            own(store, run)
+            store.append(step_append(run, "a#1"))
+        stream = tasks.stream_of("t")
+        notes = [
+            tasks.TaskNoted("decision", run or "person", Author("ann", run=run)) for run in ("", "r", "q")
+        ]
+        made = [new_event(tasks.TaskCreated("kelp"), 9), *(new_event(one, 10) for one in notes)]
+        store.command(stream, lambda _: Decision(tasks.KIND, made))
+        assert [(one.task, one.name, one.text) for one in store.decisions()] == [
+            ("t", "kelp", "q"), ("t", "kelp", "r"), ("t", "kelp", "person"),
+        ]  # fmt: skip
+        assert (store.runs_that_left_decisions(), store.count_decisions()) == ([], 3)
+        perform(store, "q", c.RewindRun("q", "a#1", dead="me"))
+        assert store.runs_that_left_decisions() == ["q"]
+        assert [one.text for one in store.decisions(runs=["q"])] == ["q"]
+        assert store.delete({stream: None}, "op", 11)
+        assert (store.runs_that_left_decisions(), store.decisions()) == ([], [])
+        assert store.restore([stream], "op", 12)
+        assert (store.runs_that_left_decisions(), store.count_decisions()) == (["q"], 3)
 
     def test_evidence_of_a_run_and_of_all(self, store: Store) -> None:
         """Its events and no others: the oldest run first, and each in order, of whatever generation. Those

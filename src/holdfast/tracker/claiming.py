@@ -59,11 +59,18 @@ def lives(store: Store, clock: Clock, claim: ClaimState) -> bool:
     return holder.boot == boot_id() and started_ticks(holder.pid) == holder.started
 
 
-def ready(tracker: Tracker, limit: int | None = None, label: str | None = None) -> list[TaskRow]:
+def ready(
+    tracker: Tracker, limit: int | None = None, label: str | None = None, assignee: str | None = None
+) -> list[TaskRow]:
     """Tasks that can be claimed now, the most urgent first: pending ones, and those whose claim is dead. With
-    `label`, those that have it."""
-    found = tracker.store.ready_tasks(limit, label)
-    dead = [row for row in _dead(tracker) if label is None or label in row.fields.labels]
+    `label`, those that have it; with `assignee`, those for them or for no one."""
+    found = tracker.store.ready_tasks(limit, label, assignee)
+    dead = [
+        row
+        for row in _dead(tracker)
+        if (label is None or label in row.fields.labels)
+        and (assignee is None or row.fields.assignee in ("", assignee))
+    ]
     if dead:
         found = sorted([*dead, *found], key=lambda row: (row.fields.priority, row.created_at))
     return found[:limit]
@@ -90,9 +97,15 @@ def _is_free(tracker: Tracker, row: TaskRow) -> bool:
 
 
 def claim_next(
-    tracker: Tracker, *, lease_s: float = LEASE_S, pid: int | None = None, label: str | None = None
+    tracker: Tracker,
+    *,
+    lease_s: float = LEASE_S,
+    pid: int | None = None,
+    label: str | None = None,
+    assignee: str | None = None,
 ) -> tuple[str, TaskState] | None:
-    """Claim the most urgent task that is ready, and has the `label` if one is given; None if there is none.
+    """Claim the most urgent task that is ready, with the `label` and for the `assignee` or no one, if these
+    are given; None if there is none.
     A step that runs again after a crash gets the task that it had claimed."""
     lease_of(lease_s)
     author = tracker.author()
@@ -104,7 +117,7 @@ def claim_next(
     before: list[str] = []
     rounds = 0
     while True:
-        found = ready(tracker, _LOOKED_AT, label)
+        found = ready(tracker, _LOOKED_AT, label, assignee)
         ids = [row.id for row in found]
         rounds = rounds + 1 if ids == before else 0
         if rounds > _FRUITLESS:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from holdfast.errors import BadInput
 from holdfast.kernel import links
 from holdfast.kernel import task as tasks
 from holdfast.store.port import Store
 from holdfast.store.tracker_port import LinkRow, TaskRow
-from holdfast.views.past import At, Moment, cut, moment_in, read
+from holdfast.views.past import At, Moment, PastReader, cut, moment_in, read
 from holdfast.views.task import Task, TaskDetail, TaskNote, links_of
+from holdfast.views.work import runs_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from holdfast.redaction import Redactor
 
 
-def task_at(store: Store, task: str, at: At) -> TaskDetail:
-    """The task with its links and notes at a version of it, or at a time. Raises `NotFound` for a moment at
-    which it did not exist, `BadInput` for any other text."""
+def task_at(store: Store, home: Path, redactor: Callable[[], Redactor], task: str, at: At) -> TaskDetail:
+    """The task with its links, notes and runs at a version of it, or at a time. Raises `NotFound` for a
+    moment at which it did not exist, `BadInput` for any other text."""
     at = read(at)
     if isinstance(at, str):
         raise BadInput(
@@ -42,7 +51,8 @@ def task_at(store: Store, task: str, at: At) -> TaskDetail:
         for one, state in there.items()
     }
     notes = tuple(TaskNote.of(note) for note in there[task].notes)
-    return TaskDetail(Task.of(rows[task]), links_of(task, found, rows), notes)
+    runs = runs_of(PastReader(store, home, redactor, moment), cut(store, tasks.stream_of(task), moment))
+    return TaskDetail(Task.of(rows[task]), links_of(task, found, rows), notes, runs)
 
 
 def _links(store: Store, moment: Moment, task: str) -> list[LinkRow]:

@@ -15,7 +15,7 @@ from holdfast.errors import BadInput
 from holdfast.inert import one_line
 
 LEAST: Final = 700
-"""The headings of all sections, each with its count, fit in so many characters."""
+"""The headings of all sections, each with its count, and the last line fit in so many characters."""
 
 
 class Section(msgspec.Struct, frozen=True):
@@ -50,14 +50,19 @@ def quoted(text: str) -> str:
 
 
 def compose(head: str, sections: Sequence[Section], limit: int, last: str = "") -> str:
-    """The text of the sections in at most `limit` characters, and the line `last` if there is room beside the
-    headings. Raises `BadInput` if the headings alone do not fit."""
+    """The text of the sections in at most `limit` characters, with the line `last` at its end. Lines of the
+    sections are cut first, then the commands in the headings, the last ones first, then the first line.
+    Raises `BadInput` for a limit below the least."""
     if limit < LEAST:
         raise BadInput(f"prime takes a limit of at least {LEAST} characters, and {limit:,} are fewer")
-    first = short(head, LEAST // 4)
-    end = f"{last}\n" if last and limit - len(last) > LEAST else ""
-    limit -= len(end)
-    shown = [0] * len(sections)
+    end = f"{last}\n" if last else ""
+    room = limit - len(end)
+    first, shown, named = short(head, LEAST // 4), [0] * len(sections), len(sections)
+    while named and len(_text(first, sections, shown, named)) > room:
+        named -= 1
+    over = len(_text(first, sections, shown, named)) - room
+    if over > 0:
+        first = short(first, max(len(first) - over, 1))
     open_sections = set(range(len(sections)))
     while open_sections:  # a line for each section in turn, the most important section first
         for n in sorted(open_sections):
@@ -65,20 +70,22 @@ def compose(head: str, sections: Sequence[Section], limit: int, last: str = "") 
                 open_sections.discard(n)
                 continue
             shown[n] += 1
-            if len(_text(first, sections, shown)) > limit:
+            if len(_text(first, sections, shown, named)) > room:
                 shown[n] -= 1
                 open_sections.discard(n)
-    return _text(first, sections, shown) + end
+    return _text(first, sections, shown, named) + end
 
 
-def _text(head: str, sections: Sequence[Section], shown: Sequence[int]) -> str:
+def _text(head: str, sections: Sequence[Section], shown: Sequence[int], named: int) -> str:
+    """The first line and the sections, of each so many lines; the first `named` headings have the command
+    that lists all."""
     lines = [head]
-    for section, count in zip(sections, shown, strict=True):
+    for n, (section, count) in enumerate(zip(sections, shown, strict=True)):
         if not section.count:
             lines.append(f"{section.title}: none")
             continue
         left = section.count - count
-        more = f"; all: {section.more}" if left else ""
+        more = f"; all: {section.more}" if left and n < named else ""
         lines.append(f"{section.title}: {section.count:,}" + (f" ({left:,} not shown{more})" if left else ""))
         lines += [f"- {one}" for one in section.lines[:count]]
     return "\n".join(lines) + "\n"

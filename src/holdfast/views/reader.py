@@ -235,6 +235,15 @@ class Reader:
     def history(self, run_id: str) -> Sequence[Recorded]:
         return self._store.load(run_id)
 
+    def authored_by(self, run_id: str) -> list[str]:
+        """The streams of tasks, and of links, that the run has written to."""
+        return self._store.authored_by([run_id])
+
+    def number_of(self, stream: str) -> int:
+        """The short number of a task, by its stream."""
+        row = self._store.task(stream.removeprefix(_TASK))
+        return 0 if row is None else row.place
+
     def blob(self, name: str) -> bytes:
         """A value that is stored beside the log."""
         return self._store.blob(name)

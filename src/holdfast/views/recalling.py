@@ -21,7 +21,7 @@ def recall(
     happened: Happened | None = None,
     limit: int | None = None,
 ) -> list[m.Memory]:
-    """The memories that have every word of `query`, in whatever case, the newest first; with `happened`, of
+    """The memories in which every word of `query` occurs, in any case, the newest first; with `happened`, of
     those that there were at that moment, as they were then."""
     words = query.casefold().split()
     found: list[m.Memory] = []

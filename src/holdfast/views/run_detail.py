@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from holdfast.views.deliver_record import DeliverRecord
     from holdfast.views.reader import Reader
     from holdfast.views.step_detail import StepDetail
+    from holdfast.views.work import RunTask
 
 
 DELIVER = ("holdfast.agents.deliver", "deliver")
@@ -70,6 +71,7 @@ class RunDetail(RunInfo, frozen=True, dict=True):
         "spent": "what it spent: an object for each budget, with `budget`, `usd`, `tokens`, `seconds`, "
         "`steps`, and `unknown`, how often a price was unknown",
         "deliver": "the record of a delivery; null for any other run",
+        "tasks": "the tasks that it worked on, an object for each: `task`, `number`, `name`, `status`",
     }
 
     @classmethod
@@ -162,6 +164,18 @@ class RunDetail(RunInfo, frozen=True, dict=True):
         """Its spending in each budget until now; a rewind does not reduce it. Of a run in the past it is
         not known."""
         return [] if self._reader_of.moment is not None else self._reader_of.spending(self.id)
+
+    @cached_property
+    def tasks(self) -> tuple[RunTask, ...]:
+        """The tasks that it worked on: the one that it was started for, and those that its code claimed."""
+        created = self.recorded[0].event
+        named = created.task if isinstance(created, e.RunCreated) else ""
+        wrote = self._reader_of.authored_by(self.id)
+        if not named and not wrote:
+            return ()
+        from holdfast.views.work import tasks_of
+
+        return tasks_of(self._reader_of, self.id, named, wrote)
 
     @property
     def is_command(self) -> bool:
@@ -443,6 +457,7 @@ class RunDetail(RunInfo, frozen=True, dict=True):
                 {"budget": one.budget, **one.spent.texts(), "unknown": one.unknown} for one in self.spending
             ],
             "deliver": None if self.deliver is None else self.deliver.to_json(),
+            "tasks": [task.to_json() for task in self.tasks],
         }
 
 

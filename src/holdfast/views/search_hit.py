@@ -30,6 +30,7 @@ class SearchHit(View, frozen=True):
     snippet_marks: Marks = ()
     version: int = 0
     step: str = ""
+    number: int = 0
 
     JSON: ClassVar = {
         "family": "`tasks`, `runs`, `memory` or `events`",
@@ -46,8 +47,9 @@ class SearchHit(View, frozen=True):
         "snippet_marks": "the same for the snippet",
         "version": "of an event: its place in the run; else null",
         "step": "of an event: the step that it is about; else null",
+        "number": "the short number of the task or the run; of a memory null",
     }
-    JSON_NULL: ClassVar = ("version", "step")
+    JSON_NULL: ClassVar = ("version", "step", "number")
 
     @property
     def way(self) -> Way | None:

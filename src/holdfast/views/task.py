@@ -14,6 +14,7 @@ from holdfast.kernel import links as kernel_links
 from holdfast.kernel import task_rules
 from holdfast.kernel.task import ClaimState, Note, TaskFields
 from holdfast.store.tracker_port import LinkRow, TaskRow
+from holdfast.views.work import TaskRun
 
 LINK_KINDS = kernel_links.KINDS
 NOTE_KINDS = task_rules.NOTE_KINDS
@@ -214,15 +215,18 @@ class TaskNote(View, frozen=True):
 
 
 class TaskDetail(msgspec.Struct, frozen=True):
-    """A task with its links and its notes, as `task show` gives it."""
+    """A task with its links, its notes and the runs that worked on it, as `task show` gives it."""
 
     task: Task
     links: tuple[TaskLink, ...] = ()
     notes: tuple[TaskNote, ...] = ()
+    runs: tuple[TaskRun, ...] = ()
 
     JSON: ClassVar = {
         "links": "an object for each: `relation`, `task`, `name`, `status`",
         "notes": "an object for each: `kind`, `text`, `by`, `at`",
+        "runs": "the last 10 runs that claimed it, the last one at the end; an object for each: `run`, "
+        "`number`, `status`",
     }
 
     def to_json(self) -> dict[str, Any]:
@@ -230,6 +234,7 @@ class TaskDetail(msgspec.Struct, frozen=True):
             **self.task.to_json(),
             "links": [link.to_json() for link in self.links],
             "notes": [note.to_json() for note in self.notes],
+            "runs": [run.to_json() for run in self.runs],
         }
 
 

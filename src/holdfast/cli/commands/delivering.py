@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.cli import options
 from holdfast.cli.commands.running import Beginning, start_and_follow
 from holdfast.cli.drawing.progress import make_progress
 from holdfast.cli.drawing.terminal import clean
@@ -29,15 +30,15 @@ if TYPE_CHECKING:
     help="A command that must succeed; without one, the project's own tests.",
 )  # fmt: skip
 @click.option(
-    "--rounds", type=click.IntRange(0), metavar="N",
+    "--rounds", type=options.WholeNumber(0), metavar="N",
     help="How often a rejected plan, or a rejected implementation, is made again (default: 5).",
 )  # fmt: skip
 @click.option(
-    "--retries", type=click.IntRange(0), metavar="N",
+    "--retries", type=options.WholeNumber(0), metavar="N",
     help="How often objections and failed checks go back to the developer (default: 3).",
 )  # fmt: skip
 @click.option(
-    "--check-timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
+    "--check-timeout", type=options.Number(0, min_open=True), metavar="SECONDS",
     help="How long one check may take (default: 1800).",
 )  # fmt: skip
 @click.option("--yes", is_flag=True, help="Approve the plan and the implementation beforehand.")

@@ -51,7 +51,7 @@ def du_command(as_json: bool) -> None:
 
 
 @click.command("gc")
-@click.option("--quota", type=click.FloatRange(0), metavar="MB", help="Instead of `workspace_quota_mb`.")
+@click.option("--quota", type=options.Number(0), metavar="MB", help="Instead of `workspace_quota_mb`.")
 @click.option("--dry-run", is_flag=True, help="Only show what would go.")
 @options.json_object
 def gc_command(quota: float | None, dry_run: bool, as_json: bool) -> None:

@@ -50,7 +50,12 @@ _NAMED = 3  # so many interrupted runs are named, the others counted
 @click.option("--parent", metavar="RUN", help="The child runs of this run.")
 @click.option("--children", is_flag=True, help="Child runs too.")
 @click.option(
-    "--limit", metavar="N", default=50, show_default=True, type=click.IntRange(0), help="How many; 0 is all."
+    "--limit",
+    metavar="N",
+    default=50,
+    show_default=True,
+    type=options.WholeNumber(0),
+    help="How many; 0 is all.",
 )
 @click.option("--all", "everything", is_flag=True, help="All of them.")
 @options.json_list

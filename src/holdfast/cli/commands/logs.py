@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli import access
+from holdfast.cli import access, options
 from holdfast.cli.drawing.moments import stamp
 from holdfast.cli.drawing.terminal import clean, out, say
 from holdfast.views.following import may_print
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.option("--step", metavar="STEP", help="Only this step: its whole name, or just `build`.")
 @click.option(
     "--since-version",
-    type=click.IntRange(0),
+    type=options.WholeNumber(0),
     default=0,
     metavar="N",
     help="Only what came after this version of the run (`version` in --json).",

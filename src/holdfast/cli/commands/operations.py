@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _BESIDE = 30
 """The columns for what was done, below which it has lines of its own."""
 _BELOW = "    "
+_STYLES = {"stands": "green", "followed": "", "begun": "yellow"}
 
 
 @click.group("op", cls=Family)
@@ -41,13 +42,19 @@ def op_command() -> None:
 @op_command.command("log")
 @click.argument("run", required=False)
 @click.option(
-    "--limit", metavar="N", default=50, show_default=True, type=click.IntRange(0), help="How many; 0 is all."
+    "--limit",
+    metavar="N",
+    default=50,
+    show_default=True,
+    type=options.WholeNumber(0),
+    help="How many; 0 is all.",
 )
 @options.json_list
 def log(run: str | None, limit: int, as_json: bool) -> None:
     """List operations, the newest first; with RUN, those on that run.
 
-    Those that still stand can be undone: `holdfast undo OPERATION`.
+    Each has a state. `stands`: it can be undone, `holdfast undo OPERATION`. `undone`: another operation undid
+    it. `followed`: it is in effect, and what was done later is to be undone first.
     """
     with access.open_to_read() as hf:
         run_id = None if run is None else hf.find(run)
@@ -56,9 +63,16 @@ def log(run: str | None, limit: int, as_json: bool) -> None:
 
 
 def _lines(found: Sequence[OperationInfo]) -> Iterator[Line]:
-    """One line each; what no longer stands is dim."""
+    """One line each, below a heading on a terminal; what cannot be undone now is dim."""
     whens = [moments.ago(one.at) if out.is_terminal else moments.utc(one.at) for one in found]
-    when_width, by_width = max(map(len, whens)), max(len(one.by) for one in found)
+    when_width, by_width = max(map(len, whens)), max(cells(clean(one.by)) for one in found)
+    state_width = max(len(one.state) for one in found)
+    if out.is_terminal:
+        names = (
+            "OPERATION".ljust(len(found[0].id)), "WHEN".rjust(when_width), pad("BY", by_width),
+            "STATE".ljust(state_width), "WHAT",
+        )  # fmt: skip
+        yield from folded([("  ".join(names), "dim")], out.width)
     for one, when in zip(found, whens, strict=True):
         what = f"undo of {one.undoes}" if one.undoes else _what(one)
         head: list[Piece] = [
@@ -66,7 +80,7 @@ def _lines(found: Sequence[OperationInfo]) -> Iterator[Line]:
             "  ",
             (when.rjust(when_width), "dim"),
             f"  {pad(clean(one.by), by_width)}  ",
-            ("stands  " if one.stands else "        ", "green"),
+            (f"{one.state.ljust(state_width)}  ", _STYLES.get(one.state, "dim")),
         ]
         said = f"{one.run_id}: {what}" if one.run_id else what
         style = "" if one.stands else "dim"

@@ -26,7 +26,7 @@ _DEFINITIONS = 3
 @click.command("analyze")
 @click.argument("text")
 @click.option(
-    "--limit", type=click.IntRange(1), default=10, show_default=True, metavar="N", help="How many files."
+    "--limit", type=options.WholeNumber(1), default=10, show_default=True, metavar="N", help="How many files."
 )
 @options.json_object
 def analyze_command(text: str, limit: int, as_json: bool) -> None:

@@ -11,7 +11,8 @@ import click
 
 from holdfast.cli import access, options
 from holdfast.cli.drawing import effects, moments
-from holdfast.cli.drawing.terminal import Line, clean, out, print_list, split
+from holdfast.cli.drawing.rows import hanging
+from holdfast.cli.drawing.terminal import Line, clean, out, print_list, split, wrap
 from holdfast.cli.selection import read_at
 
 if TYPE_CHECKING:
@@ -63,7 +64,12 @@ def remember_command(
 )
 @click.option("--all", "every", is_flag=True, help="Also what is superseded or withdrawn.")
 @click.option(
-    "--limit", metavar="N", default=20, show_default=True, type=click.IntRange(0), help="How many; 0 is all."
+    "--limit",
+    metavar="N",
+    default=20,
+    show_default=True,
+    type=options.WholeNumber(0),
+    help="How many; 0 is all.",
 )
 @options.json_list
 def recall_command(
@@ -75,7 +81,10 @@ def recall_command(
     limit: int,
     as_json: bool,
 ) -> None:
-    """List memories that have every word of QUERY, the newest first; without one, all."""
+    """List memories in which every word of QUERY occurs, the newest first; without one, all.
+
+    A word is found in the text, the source and what is cited, in whatever case, and inside longer words, too.
+    """
     words, most = " ".join(query), limit or None
     found = access.read_list(
         "nothing yet",
@@ -123,6 +132,7 @@ def _lines(found: Sequence[Memory]) -> Iterator[Line]:
         notes += [f"superseded by {one.superseded_by[:8]}"] if one.status == "superseded" else []
         if one.status == "withdrawn":
             notes.append(f"withdrawn: {clean(one.reason)}" if one.reason else "withdrawn")
-        yield [(one.id[:8], "bold"), f"  {one.kind}", (f"  {', '.join(notes)}", "dim")]
+        yield from hanging([(one.id[:8], "bold"), f"  {one.kind}  "], ", ".join(notes), "dim")
         for line in split(one.text):
-            yield f"    {clean(line)}"
+            for part in wrap(clean(line), out.width - 4) if out.is_terminal else [clean(line)]:
+                yield f"    {part}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from holdfast.cli import access, target
+from holdfast.cli import access, options, target
 from holdfast.cli.commands.listing import point_out_interrupted
 from holdfast.cli.drawing.progress import make_progress
 from holdfast.cli.drawing.terminal import clean, say
@@ -114,7 +114,7 @@ def _read_size(_: click.Context, __: click.Parameter, given: str | None) -> int 
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(0, min_open=True),
+    type=options.Number(0, min_open=True),
     metavar="SECONDS",
     help="For a command: end its whole tree after this time.",
 )

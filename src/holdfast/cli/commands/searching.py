@@ -13,6 +13,7 @@ from holdfast.cli.commands.backup import progress_shown
 from holdfast.cli.commands.listing import STYLES
 from holdfast.cli.drawing import moments
 from holdfast.cli.drawing.columns import LEAST, left_out
+from holdfast.cli.drawing.tasks import SHORT
 from holdfast.cli.drawing.terminal import Line, Piece, cells, clean, fit, out, pad, say
 from holdfast.cli.selection import complete_any_status, read_any_statuses, read_since
 from holdfast.errors import NotFound
@@ -77,7 +78,7 @@ def _read_words(_: click.Context, __: click.Parameter, values: tuple[str, ...]) 
 @click.option("--since", callback=read_since, metavar="TIME", help="Only what changed since then.")
 @click.option("--withdrawn", is_flag=True, help="Also memory that was withdrawn or superseded.")
 @click.option(
-    "--limit", metavar="N", default=20, show_default=True, type=click.IntRange(1), help="How many hits."
+    "--limit", metavar="N", default=20, show_default=True, type=options.WholeNumber(1), help="How many hits."
 )
 @click.option(
     "--after", default="", metavar="CURSOR", help="The next page: `after` of the one before (--json)."
@@ -153,8 +154,9 @@ def _for_programs(hits: Sequence[SearchHit]) -> Iterator[Line]:
 def _for_people(hits: Sequence[SearchHit]) -> Iterator[Line]:
     """A line for each hit, and one with the place of the words where that is not in it."""
     width, indent = out.width, _FAMILY_WIDTH + 2
-    ids = [clean(f"{hit.id} {hit.step}" if hit.step else hit.id) for hit in hits]
-    room_for_ids = min(max(map(cells, ids)), max(width * 2 // 5, 12))
+    most = max(width * 2 // 5, 12)
+    ids = [_place(hit, most) for hit in hits]
+    room_for_ids = min(max(map(cells, ids)), most)
     states = [hit.kind if hit.family == "events" else hit.status for hit in hits]
     room_for_states = max(map(len, states))
     ages = [moments.ago(hit.at) for hit in hits]
@@ -187,6 +189,17 @@ def _for_people(hits: Sequence[SearchHit]) -> Iterator[Line]:
                 yield [" " * indent, *_marked(title, title_marks, room)]
         if below not in title:
             yield [" " * indent, *_marked(below, hit.snippet_marks, max(width - indent, 20))]
+
+
+def _place(hit: SearchHit, room: int) -> str:
+    """What names a hit: the beginning of an id as other lists show it, and the short number. It is the id of
+    a run that gives way where it is too long."""
+    if hit.family == "events":
+        return clean(f"{hit.id} {hit.step}" if hit.step else hit.id)
+    number = f" #{hit.number}" if hit.number else ""
+    if hit.family in ("tasks", "memory"):
+        return f"{hit.id[:SHORT]}{number}"
+    return fit(clean(hit.id), room - cells(number)) + number
 
 
 def _marked(text: str, marks: Marks, room: int) -> Iterator[Piece]:

@@ -11,8 +11,8 @@ from holdfast.cli import access, options
 from holdfast.cli.app import Family
 from holdfast.cli.drawing import moments
 from holdfast.cli.drawing import tasks as drawing
-from holdfast.cli.drawing.rows import row
-from holdfast.cli.drawing.terminal import Line, clean, out, pad, print_list, say
+from holdfast.cli.drawing.rows import hanging, row
+from holdfast.cli.drawing.terminal import Line, Piece, cells, clean, folded, out, pad, print_list, say
 
 if TYPE_CHECKING:
     from holdfast.views.session import WorkSession
@@ -57,7 +57,12 @@ def end(session: str | None, summary: str, as_json: bool) -> None:
 
 @session_command.command("list")
 @click.option(
-    "--limit", metavar="N", default=50, show_default=True, type=click.IntRange(0), help="How many; 0 is all."
+    "--limit",
+    metavar="N",
+    default=50,
+    show_default=True,
+    type=options.WholeNumber(0),
+    help="How many; 0 is all.",
 )
 @options.json_list
 def list_sessions(limit: int, as_json: bool) -> None:
@@ -86,13 +91,16 @@ def show(session: str, as_json: bool) -> None:
 
 def _lines(found: Sequence[WorkSession]) -> Iterator[Line]:
     begun = [moments.ago(one.started_at) if out.is_terminal else moments.utc(one.started_at) for one in found]
-    when, who = max(map(len, begun)), max(len(one.actor) for one in found)
+    when, who = max(map(len, begun)), max(cells(clean(one.actor)) for one in found)
     for one, at in zip(found, begun, strict=True):
         state = "open" if one.is_open else f"ended after {moments.between(one.started_at, one.ended_at)}"
-        yield [
+        head: list[Piece] = [
             (drawing.short(one.id), "bold"),
             f"  {pad(clean(one.actor), who)}  ",
             (at.rjust(when), "dim"),
             (f"  {state}", "green" if one.is_open else "dim"),
-            f"  {clean(one.summary)}" if one.summary else "",
         ]
+        if one.summary:
+            yield from hanging([*head, "  "], clean(one.summary))
+        else:
+            yield from folded(head, out.width) if out.is_terminal else [head]

@@ -31,6 +31,7 @@ _RESULT_CHARS = 4000
 _RESULT_LINES = 8  # on a terminal
 _INPUT_CHARS = 400
 _INPUT_LINES = 2  # on a terminal, of each value
+_SHORT = 8  # so many characters of the id of a task, as `task list` shows it
 _WAITS = 3  # so many steps that wait are named above the tree
 _DECIDED = 3  # so many gates that were decided, the last ones
 _SHOWN_LINES = 12  # of what a gate shows
@@ -51,7 +52,7 @@ _SHOWN_LINES = 12  # of what a gate shows
 )
 @click.option(
     "--depth",
-    type=click.IntRange(0),
+    type=options.WholeNumber(0),
     metavar="N",
     help="Child runs inside child runs to show (default: 1). With --json it adds `children`.",
 )
@@ -178,6 +179,10 @@ def describe(
         yield row(
             "parent", [detail.parent, *([(", in a generation that was left", "yellow")] if stray else [])]
         )
+    for n, task in enumerate(detail.tasks):
+        id = task.task[:_SHORT] if out.is_terminal else task.task
+        said = f"{id}  #{task.number}  {task.status.replace('_', ' ')}  {clean(task.name)}"
+        yield from rows("task" if n == 0 else "", said)
     yield from _spent(detail)
     if detail.deliver is not None:
         from holdfast.cli.drawing.deliver_record import record_lines

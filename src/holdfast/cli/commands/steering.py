@@ -181,7 +181,7 @@ def signal_command(
 _timeout_option = click.option(
     "--timeout",
     "patience",
-    type=click.FloatRange(0),
+    type=options.Number(0),
     default=10.0,
     show_default=True,
     metavar="SECONDS",

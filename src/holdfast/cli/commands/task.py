@@ -74,10 +74,16 @@ def _print(tasks: list[Task], as_json: bool, none: str) -> None:
 @click.option("--label", metavar="LABEL", help="Only tasks with this label.")
 @click.option("--assignee", metavar="NAME", help="Only tasks for this person or agent.")
 @click.option("--session", metavar="SESSION", help="Only tasks of this session.")
+@click.option("--blocked", is_flag=True, help="Only open tasks that are blocked or need an open one.")
 @click.option("--archived", is_flag=True, help="Archived tasks too.")
 @click.option("--all", "everything", is_flag=True, help="Completed tasks too, and however many there are.")
 @click.option(
-    "--limit", metavar="N", default=50, show_default=True, type=click.IntRange(0), help="How many; 0 is all."
+    "--limit",
+    metavar="N",
+    default=50,
+    show_default=True,
+    type=options.WholeNumber(0),
+    help="How many; 0 is all.",
 )
 @options.json_list
 def list_tasks(
@@ -85,6 +91,7 @@ def list_tasks(
     label: str | None,
     assignee: str | None,
     session: str | None,
+    blocked: bool,
     archived: bool,
     everything: bool,
     limit: int,
@@ -96,7 +103,8 @@ def list_tasks(
     try:
         with access.open_to_read() as hf:
             own = None if session is None else hf.sessions.find(session)
-            found = hf.tasks.list(wanted, label, assignee, own, None if most is None else most + 1, archived)
+            more = None if most is None else most + 1
+            found = hf.tasks.list(wanted, label, assignee, own, more, archived, blocked)
             hidden = not found and bool(hf.tasks.list(limit=1, archived=True))
     except NotFound as error:
         if session is not None:
@@ -111,39 +119,46 @@ def list_tasks(
 @task_command.command("ready")
 @click.option("--claim", is_flag=True, help="Claim the first of them, and show it.")
 @click.option("--label", metavar="LABEL", help="Only tasks with this label.")
+@click.option("--assignee", metavar="NAME", help="Only tasks for this person or agent, or for no one.")
 @click.option(
-    "--limit", metavar="N", default=50, show_default=True, type=click.IntRange(0), help="How many; 0 is all."
+    "--limit",
+    metavar="N",
+    default=50,
+    show_default=True,
+    type=options.WholeNumber(0),
+    help="How many; 0 is all.",
 )
 @click.option(
     "--json", "as_json", is_flag=True, help="Print a JSON list; with --claim, a JSON object or null."
 )
-def ready_tasks(claim: bool, label: str | None, limit: int, as_json: bool) -> int:
+def ready_tasks(claim: bool, label: str | None, assignee: str | None, limit: int, as_json: bool) -> int:
     """List tasks that can be worked on now, the most urgent first.
 
     A task is ready if it is pending, not blocked, and needs no open task; or if its claim is dead. With
     --claim, exit code 3 if none is.
     """
     if claim:
-        return _claim_next(label, as_json)
-    found = access.read_list("no tasks yet", lambda hf: hf.tasks.ready(limit or None, label))
-    _print(found, as_json, none_ready(label))
+        return _claim_next(label, assignee, as_json)
+    found = access.read_list("no tasks yet", lambda hf: hf.tasks.ready(limit or None, label, assignee))
+    _print(found, as_json, none_ready(label, assignee))
     return 0
 
 
-def none_ready(label: str | None) -> str:
+def none_ready(label: str | None, assignee: str | None) -> str:
     """The sentence where no task is ready."""
     which = "" if label is None else f" with the label {clean(label)}"
+    which += "" if assignee is None else f" for {clean(assignee)}"
     return f"no task{which} is ready; `holdfast task list` shows what they wait for"
 
 
-def _claim_next(label: str | None, as_json: bool) -> int:
+def _claim_next(label: str | None, assignee: str | None, as_json: bool) -> int:
     with changing(None) as (hf, _):
-        claim = hf.tasks.claim(label=label)
+        claim = hf.tasks.claim(label=label, assignee=assignee)
         found = None if claim is None else hf.tasks.show(claim.task.id)
     if found is None:
         if as_json:
             out.json(None)
-        say(none_ready(label))
+        say(none_ready(label, assignee))
         return 3
     shown(found, as_json)
     return 0

@@ -72,7 +72,7 @@ _body = together(
 _fields = together(
     click.option(
         "--priority",
-        type=click.IntRange(0, 4),
+        type=options.WholeNumber(0, 4),
         metavar="N",
         help="0 is the most urgent, 4 the least; 2 if not given.",
     ),
@@ -192,7 +192,12 @@ def _replaced(given: tuple[str, ...]) -> list[str] | None:
 def note(task: str, text: str, kind: str, as_json: bool) -> None:
     """Add a note to a task: a decision, a change of scope, a file that was changed."""
     with changing(task) as (hf, id):
-        print_task(hf.tasks.note(id, text, kind), as_json, kind)
+        noted = hf.tasks.note(id, text, kind)
+        if as_json:
+            out.json(noted.to_json())
+        else:
+            recorded = hf.tasks.show(id).notes[-1].text
+            out.line([(short(id), "bold"), f"  {kind}: {clean(recorded)}"])
 
 
 @task_command.command("block")

@@ -20,14 +20,17 @@ _HOUR_S = 3600.0
 _READY = 5
 """How many tasks are named that a completed one no longer holds up."""
 _number = click.option(
-    "--number", type=click.IntRange(1), metavar="N", help="The claim's number; without it, your own claim."
+    "--number",
+    type=options.WholeNumber(1),
+    metavar="N",
+    help="The claim's number; without it, your own claim.",
 )
 
 
 def _lease(default: float) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return click.option(
         "--lease",
-        type=click.FloatRange(0, min_open=True),
+        type=options.Number(0, min_open=True),
         default=default,
         show_default=True,
         metavar="SECONDS",
@@ -80,20 +83,31 @@ def _say_ways(id: str) -> None:
 @click.argument("task", required=False)
 @_lease(_HOUR_S)
 @click.option(
-    "--holder", type=click.IntRange(1), metavar="PID", help="A process: with its death the claim is free."
+    "--holder",
+    type=options.WholeNumber(1),
+    metavar="PID",
+    help="A process: with its death the claim is free.",
 )
 @click.option("--label", metavar="LABEL", help="Without TASK: only one with this label.")
+@click.option("--assignee", metavar="NAME", help="Without TASK: only one for them, or for no one.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object, or null.")
-def claim(task: str | None, lease: float, holder: int | None, label: str | None, as_json: bool) -> int:
+def claim(
+    task: str | None,
+    lease: float,
+    holder: int | None,
+    label: str | None,
+    assignee: str | None,
+    as_json: bool,
+) -> int:
     """Claim TASK, or the most urgent one that is ready. Exit code 3 if none is."""
     from holdfast.cli.drawing.terminal import out
 
     with changing(task) as (hf, id):
-        made = hf.tasks.claim(id or None, lease=lease, holder=holder, label=label)
+        made = hf.tasks.claim(id or None, lease=lease, holder=holder, label=label, assignee=assignee)
     if made is None:
         if as_json:
             out.json(None)
-        say(none_ready(label))
+        say(none_ready(label, assignee))
         return 3
     print_task(made.task, as_json, f"claim {made.number}")
     return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from holdfast.cli.drawing.terminal import Line, Piece, cells, clean, fit, out, split, wrap
+from holdfast.cli.drawing.terminal import Line, Piece, cells, clean, fit, folded, out, split, text_of, wrap
 from holdfast.counts import counted
 
 INDENT = 10
@@ -24,6 +24,22 @@ def rows(name: str, text: str, style: str = "") -> Iterator[Line]:
     """A row that continues below itself where the text is long."""
     for n, part in enumerate(wrap(text, width()) if out.is_terminal else [text]):
         yield row(name if n == 0 else "", [(part, style)])
+
+
+def hanging(head: Sequence[Piece], text: str, style: str = "", least: int = 20) -> Iterator[Line]:
+    """A line that continues below its text where the terminal is narrow; below an indent of four where fewer
+    than `least` columns remain beside the head."""
+    if not out.is_terminal or cells(text_of(head)) + cells(text) <= out.width:
+        yield [*head, (text, style)]
+        return
+    indent = cells(text_of(head))
+    if out.width - indent >= least:
+        for n, part in enumerate(wrap(text, out.width - indent)):
+            yield [*(head if n == 0 else [" " * indent]), (part, style)]
+        return
+    yield from folded(head, out.width)
+    for part in wrap(text, out.width - 4):
+        yield ["    ", (part, style)]
 
 
 def block(name: str, text: str, most: int | None, hint: str) -> Iterator[Line]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from holdfast.cli.drawing import moments
 from holdfast.cli.drawing.columns import left_out
-from holdfast.cli.drawing.rows import block, row, rows
-from holdfast.cli.drawing.terminal import Line, Piece, cells, clean, fit, out, typed
+from holdfast.cli.drawing.rows import block, hanging, row, rows
+from holdfast.cli.drawing.terminal import Line, Piece, cells, clean, fit, out, pad, typed
+from holdfast.clock import instant
 from holdfast.counts import counted
 
 if TYPE_CHECKING:
     from holdfast.views.task import Task, TaskClaim, TaskDetail, TaskEvent, TaskNode
+    from holdfast.views.work import TaskRun
 
 STYLES = {"pending": "", "in_progress": "cyan", "completed": "green", "failed": "red"}
 SHORT = 8
@@ -24,6 +26,8 @@ _URGENT = {0: "red", 1: "yellow"}
 
 _NUMBER = 4
 _NARROWEST = 8
+_WIDEST_NAME = 48
+"""So wide is the column of names in a pipe; a longer name sticks out of it."""
 
 
 def short(id: str) -> str:
@@ -37,15 +41,21 @@ def listed(tasks: Sequence[Task]) -> Iterator[Line]:
 
 
 def _for_programs(tasks: Sequence[Task]) -> Iterator[Line]:
-    table = [("ID", "STATUS", "PRIORITY", "UPDATED", "TOOK", "NUMBER", "NAME")]
+    table = [("ID", "STATUS", "PRIORITY", "UPDATED", "TOOK", "NUMBER", "NAME", "REMARK")]
     for task in tasks:
         took = "-" if task.duration_s is None else f"{task.duration_s:.3f}s"
         about = (str(task.priority), moments.utc(task.updated_at), took, f"#{task.number}")
-        table.append((task.id, task.status, *about, clean(task.name)))
+        table.append((task.id, _status(task), *about, clean(task.name), clean(_remark(task))))
     last = len(table[0]) - 1
-    widths = [max(len(line[n]) for line in table) for n in range(last)]
+    widths = [max(cells(line[n]) for line in table) for n in range(last)]
+    widths[-1] = min(widths[-1], _WIDEST_NAME)
     for line in table:
-        yield "  ".join([*(line[n].ljust(widths[n]) for n in range(last)), line[last]])
+        yield "  ".join([*(pad(line[n], widths[n]) for n in range(last)), line[last]]).rstrip()
+
+
+def _status(task: Task) -> str:
+    """The state of a task in a word, for programs."""
+    return _state(task).replace(" ", "_")
 
 
 class _Columns(NamedTuple):
@@ -138,13 +148,8 @@ def _claim(claim: TaskClaim, *, brief: bool = False) -> str:
 def detail(found: TaskDetail, *, whole: bool = False) -> Iterator[Line]:
     """A task with its links and notes."""
     task = found.task
-    yield [
-        ("task ", "dim"),
-        (task.id if not out.is_terminal else short(task.id), "bold"),
-        (f"  #{task.number}", "dim"),
-        "  ",
-        clean(task.name),
-    ]
+    head: list[Piece] = [("task ", "dim"), (short(task.id), "bold"), (f"  #{task.number}  ", "dim")]
+    yield from hanging(head, clean(task.name))
     said: list[Piece] = [(_state(task), "yellow" if task.blocked else STYLES[task.status])]
     if task.claim is not None:
         said.append((f"  {clean(_claim(task.claim))}", ""))
@@ -162,6 +167,8 @@ def detail(found: TaskDetail, *, whole: bool = False) -> Iterator[Line]:
     if task.body:
         yield from block("body", task.body, None if whole else _BODY_LINES, "--all shows all")
     yield from _linked(found)
+    for n, run in enumerate(found.runs):
+        yield row("runs" if n == 0 else "", _run(run))
     for command in task.checks:
         yield from rows("check", clean(command))
     for note in found.notes:
@@ -172,6 +179,12 @@ def detail(found: TaskDetail, *, whole: bool = False) -> Iterator[Line]:
         yield from rows("error", clean(task.error), "red")
     if task.unchecked:
         yield from rows("unchecked", clean(task.unchecked), "yellow")
+
+
+def _run(run: TaskRun) -> list[Piece]:
+    if not run.status:
+        return [clean(run.run), ("  no longer there", "dim")]
+    return [clean(run.run), (f"  #{run.number}", "dim"), f"  {run.status.replace('_', ' ')}"]
 
 
 def _linked(found: TaskDetail) -> Iterator[Line]:
@@ -209,7 +222,9 @@ def tree(nodes: Sequence[TaskNode]) -> Iterator[Line]:
         if out.is_terminal:
             yield _line(node.task, columns, indent)
         else:
-            yield f"{indent}{node.task.id}  {node.task.status}  {clean(node.task.name)}"
+            task = node.task
+            said = (task.id, _status(task), f"#{task.number}", clean(task.name), clean(_remark(task)))
+            yield f"{indent}{'  '.join(said)}".rstrip()
 
 
 def history(events: Sequence[TaskEvent]) -> Iterator[Line]:
@@ -219,7 +234,7 @@ def history(events: Sequence[TaskEvent]) -> Iterator[Line]:
     for event in events:
         data = {name: value for name, value in event.data.items() if name != "author"}
         run = (event.data.get("author") or {}).get("run")
-        said = ", ".join(f"{name}={value!r}" for name, value in data.items())
+        said = ", ".join(f"{name}={_value(name, value)}" for name, value in data.items())
         when = moments.stamp(event.at) if out.is_terminal else moments.utc(event.at)
         room = max(out.width - kind - by - len(when) - 12, 20)
         text = clean(f"{said}{f'  (run {run})' if run else ''}")
@@ -230,6 +245,19 @@ def history(events: Sequence[TaskEvent]) -> Iterator[Line]:
             (when, "dim"),
             f"  {fit(text, room) if out.is_terminal else text}",
         ]
+
+
+_INSTANTS = frozenset({"until", "due", "started_at", "ended_at", "at"})
+
+
+def _value(name: str, value: Any) -> str:
+    """A field of an event. An instant, which the log has in microseconds, is a time."""
+    if name in _INSTANTS and isinstance(value, int) and value > 0:
+        at = instant(value)
+        return moments.stamp(at) if out.is_terminal else moments.utc(at)
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name!r}: {_value(name, one)}" for name, one in value.items()) + "}"
+    return repr(value)
 
 
 def ways(*commands: tuple[str, str]) -> Iterator[Line]:

@@ -19,6 +19,10 @@ CREATE UNIQUE INDEX events_by_stream ON events (stream, version);
 -- The evidence of all runs is listed without a look at the rest of the log.
 CREATE INDEX events_of_evidence ON events (stream, version) WHERE type IN ('EvidenceWritten', 'EvidenceVerified');
 
+-- The decisions among the notes of tasks, the newest first, and which runs wrote some, without a look at any task.
+CREATE INDEX events_of_decisions ON events (time, position, payload ->> '$.author.run')
+WHERE type = 'TaskNoted' AND payload ->> '$.kind' = 'decision';
+
 -- Events of deleted streams, each with the place that it had in the log: no reader looks here. They go back, or
 -- are removed for good.
 CREATE TABLE deleted_events (

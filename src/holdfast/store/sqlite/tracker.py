@@ -10,7 +10,7 @@ import msgspec
 from holdfast import typed_values
 from holdfast.store.rows import Entry
 from holdfast.store.sqlite.choice import array
-from holdfast.store.tracker_port import LinkRow, SessionRow, TaskFilter, TaskRow
+from holdfast.store.tracker_port import DecisionRow, LinkRow, SessionRow, TaskFilter, TaskRow
 
 _JSON = ("labels", "checks", "meta", "evidence", "claim")
 
@@ -31,6 +31,7 @@ class TrackerQueries:
             which.assignee,
             which.session,
             int(which.archived),
+            int(which.blocked),
             -1 if limit is None else limit,
         )
         if which.ids is None:
@@ -44,11 +45,13 @@ class TrackerQueries:
         count: int = self._read("count_session_tasks", (session, status))[0][0]
         return count
 
-    def ready_tasks(self, limit: int | None = None, label: str | None = None) -> list[TaskRow]:
+    def ready_tasks(
+        self, limit: int | None = None, label: str | None = None, assignee: str | None = None
+    ) -> list[TaskRow]:
         most = -1 if limit is None else limit
-        if label is None:
+        if label is None and assignee is None:
             return [_task_row(row) for row in self._read("ready_tasks", (most,))]
-        return [_task_row(row) for row in self._read("labelled_ready_tasks", (most, label))]
+        return [_task_row(row) for row in self._read("chosen_ready_tasks", (most, label, assignee))]
 
     def count_ready_tasks(self) -> int:
         count: int = self._read("count_ready_tasks")[0][0]
@@ -63,6 +66,23 @@ class TrackerQueries:
 
     def claimed_tasks(self, *, workable: bool = True) -> list[TaskRow]:
         return [_task_row(row) for row in self._read("claimed_tasks", (workable,))]
+
+    def decisions(self, limit: int | None = None, runs: Sequence[str] | None = None) -> list[DecisionRow]:
+        from holdfast.kernel.author import Author
+
+        author_of = typed_values.decoder(Author)
+        values = (-1 if limit is None else limit, None if runs is None else array(runs))
+        return [
+            DecisionRow(task, name, number, text, author_of(author), at, version)
+            for task, name, number, text, author, at, version in self._read("decisions", values)
+        ]
+
+    def count_decisions(self) -> int:
+        count: int = self._read("count_decisions")[0][0]
+        return count
+
+    def runs_that_left_decisions(self) -> list[str]:
+        return [row[0] for row in self._read("runs_that_left_decisions")]
 
     def task_ids(self, prefix: str, limit: int) -> list[str]:
         return [row[0] for row in self._read("task_ids", (prefix, limit))]

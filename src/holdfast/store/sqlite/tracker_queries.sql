@@ -14,8 +14,9 @@ WHERE (?1 IS NULL OR t.status IN (SELECT value FROM json_each(?1)))
   AND (?2 IS NULL OR EXISTS (SELECT 1 FROM json_each(t.labels) WHERE value = ?2))
   AND (?3 IS NULL OR t.assignee = ?3) AND (?4 IS NULL OR t.session = ?4)
   AND t.archived <= ?5
+  AND (NOT ?6 OR ((t.blocked <> '' OR q.open_blockers > 0) AND t.status IN ('pending', 'in_progress')))
 ORDER BY t.priority, t.stream
-LIMIT ?6;
+LIMIT ?7;
 
 -- name: named_tasks
 -- `tasks` of the ids ?1: each is looked up, so that what it costs does not grow with the others.
@@ -28,8 +29,9 @@ WHERE (?2 IS NULL OR t.status IN (SELECT value FROM json_each(?2)))
   AND (?3 IS NULL OR EXISTS (SELECT 1 FROM json_each(t.labels) WHERE value = ?3))
   AND (?4 IS NULL OR t.assignee = ?4) AND (?5 IS NULL OR t.session = ?5)
   AND t.archived <= ?6
+  AND (NOT ?7 OR ((t.blocked <> '' OR q.open_blockers > 0) AND t.status IN ('pending', 'in_progress')))
 ORDER BY t.priority, t.stream
-LIMIT ?7;
+LIMIT ?8;
 
 -- name: session_tasks
 SELECT substr(s.name, 7), t.name, t.body, t.status, t.priority, t.labels, t.assignee, t.due, t.checks, t.meta, t.blocked,
@@ -56,14 +58,15 @@ FROM (
 ) AS q JOIN tasks AS t ON t.stream = q.stream JOIN streams AS s ON s.id = q.stream
 ORDER BY q.priority, q.stream;
 
--- name: labelled_ready_tasks
+-- name: chosen_ready_tasks
 SELECT substr(s.name, 7), t.name, t.body, t.status, t.priority, t.labels, t.assignee, t.due, t.checks, t.meta, t.blocked,
        t.summary, t.evidence, t.error, t.unchecked, t.archived, t.started_at, t.ended_at, t.claim,
        t.number, t.session, q.open_blockers, t.created_at, s.time, s.version, s.number
 FROM task_readiness AS q INDEXED BY tasks_ready
      CROSS JOIN tasks AS t ON t.stream = q.stream JOIN streams AS s ON s.id = q.stream
 WHERE q.open = 1 AND q.open_blockers = 0
-  AND EXISTS (SELECT 1 FROM json_each(t.labels) WHERE value = ?2)
+  AND (?2 IS NULL OR EXISTS (SELECT 1 FROM json_each(t.labels) WHERE value = ?2))
+  AND (?3 IS NULL OR t.assignee IN (?3, ''))
 ORDER BY q.priority, q.stream
 LIMIT ?1;
 
@@ -147,6 +150,30 @@ SELECT coalesce((SELECT version FROM streams WHERE name = '@links'), 0), EXISTS 
     )
     SELECT 1 FROM chain WHERE task = (SELECT id FROM streams WHERE name = '@task/' || ?2)
 );
+
+-- name: decisions
+-- By an index that has no other events.
+SELECT substr(s.name, 7), t.name, s.number, e.payload ->> '$.text', coalesce(e.payload -> '$.author', '{}'),
+       e.time, e.version
+FROM events AS e INDEXED BY events_of_decisions
+     CROSS JOIN streams AS s ON s.id = e.stream CROSS JOIN tasks AS t ON t.stream = e.stream
+WHERE e.type = 'TaskNoted' AND e.payload ->> '$.kind' = 'decision'
+  AND (?2 IS NULL OR e.payload ->> '$.author.run' IN (SELECT value FROM json_each(?2)))
+ORDER BY e.time DESC, e.position DESC
+LIMIT ?1;
+
+-- name: count_decisions
+SELECT count(*) FROM events AS e INDEXED BY events_of_decisions
+WHERE e.type = 'TaskNoted' AND e.payload ->> '$.kind' = 'decision';
+
+-- name: runs_that_left_decisions
+SELECT s.name
+FROM (
+    SELECT DISTINCT e.payload ->> '$.author.run' AS run FROM events AS e INDEXED BY events_of_decisions
+    WHERE e.type = 'TaskNoted' AND e.payload ->> '$.kind' = 'decision' AND e.payload ->> '$.author.run' <> ''
+) AS wrote CROSS JOIN streams AS s ON s.name = wrote.run CROSS JOIN runs AS r ON r.stream = s.id
+WHERE r.generation > 0 OR (is_stray)
+ORDER BY s.id;
 
 -- name: sessions
 SELECT substr(s.name, 10), t.actor, t.started_at, t.ended_at, t.summary
