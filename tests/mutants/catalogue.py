@@ -42,6 +42,7 @@ FILES = "tests/acceptance/test_files.py::"
 GIT = "tests/acceptance/test_git_rollback.py::"
 REPAIR = "tests/operations/test_repairing.py::"
 DAMAGED_ROWS = "tests/operations/test_repairing_damaged_rows.py::"
+NAMES = "tests/operations/test_repairing_names.py::"
 BACKUP = "tests/acceptance/test_backup.py::"
 TRACKER = "tests/tracker/test_tracker.py::"
 IN_RUNS = "tests/engine/test_tasks_in_runs.py::"
@@ -1560,6 +1561,15 @@ MUTANTS = (
         "repair brings a deleted run back if the record of its deletion is lost",
         DAMAGED_ROWS + "test_the_record_of_a_deletion_is_lost",
         ("operations/repairing/salvage.py", "        _restore_deletions(made, at)\n", "        pass\n"),
+    ),
+    mutant(
+        "repair believes any name in a damaged record",
+        NAMES + "test_a_name_that_holdfast_does_not_write",
+        (
+            "operations/repairing/store_records.py",
+            "    if not kind or event.stream == STORE_STREAM:\n        return None\n",
+            "    if not kind:\n        return event\n",
+        ),
     ),
     mutant(
         "repair does not report a lost record of the store",

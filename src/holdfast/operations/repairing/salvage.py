@@ -24,7 +24,6 @@ from holdfast.operations.repairing.chains import Chain, follow
 from holdfast.operations.repairing.copies import Collected
 from holdfast.operations.repairing.salvaged import Cut, Salvaged, fields_of
 from holdfast.operations.repairing.store_records import (
-    LOST_KIND,
     Creation,
     is_nameless,
     restore_records,
@@ -32,6 +31,7 @@ from holdfast.operations.repairing.store_records import (
 )
 from holdfast.store.port import GENESIS, STORE_STREAM
 from holdfast.store.sqlite.salvage.candidates import EARLIER, Candidates
+from holdfast.store.sqlite.salvage.stream_names import LOST_KIND
 from holdfast.store.streams import GONE
 
 _OPERATION: Final = operation.stream_of("")

@@ -37,11 +37,10 @@ from holdfast.store.sqlite.salvage.candidates import (
     Candidates,
     JournalPlace,
 )
+from holdfast.store.sqlite.salvage.stream_names import LOST, LOST_KIND, kind_of
 from holdfast.store.streams import GONE
 
 _MADE_AGAIN: Final = "the streams whose creation they record"
-LOST_KIND: Final = "lost"
-_LOST: Final = "@lost/"
 _NO_END: Final = 1 << 62
 _STORE: Final = STORE_STREAM.encode()
 _FOLLOWS, _MADE, _UNPROVEN = range(3)
@@ -115,7 +114,7 @@ def _most(candidates: Candidates, proven: int) -> int:
 
 def is_nameless(made: Salvaged, name: str) -> bool:
     """Whether nothing is known of a stream, not even that there was one."""
-    return made.kinds[name] == LOST_KIND and name.startswith(_LOST)
+    return made.kinds[name] == LOST_KIND and name.startswith(LOST)
 
 
 def unrecorded(made: Salvaged, recorded: Container[object]) -> list[tuple[int, Creation]]:
@@ -168,7 +167,7 @@ def _chained_anew(made: Salvaged, last: int, made_again: int, recorded: set[Any]
             extra = created.record()
         elif extra is None:
             _cut(made, version)
-            extra = Creation(f"{_LOST}{version}", LOST_KIND, at).record()
+            extra = Creation(f"{LOST}{version}", LOST_KIND, at).record()
         elif not extra.at:
             extra = extra._replace(at=at)
         elif extra.at <= next_at[version + 1]:  # else its time is damaged, or a clock was set back
@@ -236,7 +235,17 @@ def _believed(made: Salvaged, one: Candidate, known: Mapping[int, Extra]) -> e.E
         return _with_known_head(made, event)
     if isinstance(event, e.StreamRestored):
         return event if _is_restorable(made, event.stream, one.version, known) else None
+    if isinstance(event, e.StreamCreated):
+        return _with_known_kind(event)
     return None if isinstance(event, e.Unknown) else event
+
+
+def _with_known_kind(event: e.StreamCreated) -> e.StreamCreated | None:
+    """The record of a creation, with the kind that belongs to its name; None if no stream has such a name."""
+    kind = kind_of(event.stream)
+    if not kind or event.stream == STORE_STREAM:
+        return None
+    return event if event.kind in (kind, LOST_KIND) else msgspec.structs.replace(event, kind=kind)
 
 
 def _is_restorable(made: Salvaged, name: str, at: int, known: Mapping[int, Extra]) -> bool:
@@ -339,7 +348,7 @@ def _is_record(one: Candidate) -> bool:
 
 def _kind(candidates: Candidates, name: str, first: str) -> str:
     heads = candidates.heads(name)
-    kind = next((head.kind for head in heads if head.kind not in GONE), "")
+    kind = next((head.kind for head in heads if head.kind in (kind_of(name), LOST_KIND)), "")
     if kind:
         return kind
     if first == "RunCreated":

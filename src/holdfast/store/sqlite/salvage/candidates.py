@@ -19,6 +19,7 @@ from holdfast.kernel import events as e
 from holdfast.store.port import GENESIS, STORE_STREAM, chain
 from holdfast.store.sqlite import sql
 from holdfast.store.sqlite.salvage.rows import BlobRow, EventRow, HeadRow, MetaRow, NameRow, PlaceRow, Row
+from holdfast.store.sqlite.salvage.stream_names import kind_of
 
 OWN, SAME, OLDER, EARLIER = 0, 1, 2, 3
 """How much a copy is trusted: the store's own files, another copy of the same log, a copy from before a
@@ -142,10 +143,10 @@ class Candidates:
                 match row:
                     case EventRow():
                         self._add(copy, row)
-                    case HeadRow() if row.version < UNLIKELY:
+                    case HeadRow() if row.version < UNLIKELY and kind_of(row.name):
                         self._db.execute(sql.query("salvage_head"), (copy, *row))
                         self._name(copy, row.stream, row.name)
-                    case NameRow() if row.stream > 0:
+                    case NameRow() if row.stream > 0 and kind_of(row.name):
                         self._db.execute(sql.query("salvage_entry"), (copy, row.page, *row[:2]))
                     case PlaceRow() if row.rank in REACHED and row.version < UNLIKELY:
                         self._db.execute(sql.query("salvage_place"), (copy, *row[:4]))
@@ -188,7 +189,8 @@ class Candidates:
         )
         if row.stream == 1 and row.type == "StreamCreated":
             for created in _decoded([(row.payload,)], e.StreamCreated):
-                self._name(copy, row.version + 1, created.stream)
+                if kind_of(created.stream):
+                    self._name(copy, row.version + 1, created.stream)
 
     def _name(self, copy: int, stream: int, name: str) -> None:
         self._db.execute(sql.query("salvage_name"), (copy, stream, name))
