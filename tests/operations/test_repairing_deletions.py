@@ -8,12 +8,14 @@ import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.operations.test_repairing import verified
 from tests.operations.test_repairing_damaged_rows import PAGE, home, lose, order, replace, row_of, streams
 
 from holdfast import Holdfast
+from holdfast.store.sqlite.salvage.candidates import Candidates
 from holdfast.store.sqlite.salvage.images import Image, Images
 from holdfast.store.sqlite.salvage.records import pointed
 from holdfast.store.sqlite.salvage.rows import LEFT_OVER, POINTED, UNKNOWN, HeadRow, rows
@@ -272,3 +274,33 @@ def test_a_run_that_was_deleted_twice(home: Path, fields: str, which: str) -> No
     with Holdfast(home, durability="process") as hf:
         hf.undo(deletion.operation)
     assert verified(home) == {"run-a": "completed", "run-b": "completed"}
+
+
+def test_many_deletions_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With twice as many deletions whose records are lost, twice as many events are read."""
+    read = list[int]()
+    event = Candidates.event
+
+    def counted(self: Candidates, id: int) -> Any:
+        read[-1] += 1
+        return event(self, id)
+
+    monkeypatch.setattr(Candidates, "event", counted)
+    for count in (20, 40):
+        home = tmp_path / str(count)
+        with Holdfast(home, durability="process") as hf:
+            for n in range(count):
+                hf.with_id(f"run-{n}").run(order, 1)
+            deletions = [hf.delete(f"run-{n}") for n in range(count)]
+        with closing(sqlite3.connect(home / "holdfast.db")) as db:
+            db.execute("PRAGMA secure_delete = ON")
+            db.execute("DELETE FROM events WHERE stream = 1 AND type = 'StreamDeleted'")
+            db.commit()
+            db.execute("VACUUM")
+        read.append(0)
+        Holdfast.repair_store(home)
+        assert verified(home) == {}
+        with Holdfast(home, durability="process") as hf:
+            hf.undo(deletions[7].operation)
+        assert verified(home) == {"run-7": "completed"}
+    assert read[1] < 2.5 * read[0]

@@ -119,7 +119,7 @@ def _restore_deletions(made: Salvaged, at: int) -> None:
     """Add the records of deletions and of undos that are lost, by the rows of the streams: what was deleted
     stays deleted, and what was restored stays."""
     candidates = made.candidates
-    fates = _fates(made)
+    fates, operations = _fates(made), _operations(made)
     for name, row in candidates.deleted():
         there, version, hash = made.chains.get(name), row.version, row.hash
         fate = fates.get(name)
@@ -129,7 +129,7 @@ def _restore_deletions(made: Salvaged, at: int) -> None:
             continue
         if there.version < version or (there.version, there.hash) == (version, hash):
             made.deleted[name] = (version, hash.hex())
-            record = e.StreamDeleted(name, made.kinds[name], version, hash.hex(), _operation(made, name))
+            record = e.StreamDeleted(name, made.kinds[name], version, hash.hex(), operations.get(name, ""))
             made.add(STORE_STREAM, record, at)
     for name in [*made.deleted]:
         rows, there, fate = candidates.own_rows(name), made.chains.get(name), fates.get(name)
@@ -152,15 +152,17 @@ def _fates(made: Salvaged) -> dict[str, _Fate]:
     return fates
 
 
-def _operation(made: Salvaged, name: str) -> str:
-    """The last operation that deleted the stream; empty if none is left. `undo` needs it."""
-    found = [(0, "")]
+def _operations(made: Salvaged) -> dict[str, str]:
+    """Stream → the last operation that deleted it, which `undo` needs."""
+    found = dict[str, tuple[int, str]]()
     for stream, one in made.chains.items():
         for id in one.ids if stream.startswith(_OPERATION) else ():
             type, time, payload, *_ = made.candidates.event(id)
-            if type == "ItemsDeleted" and name in fields_of(payload).get("streams", ()):
-                found.append((time, stream.removeprefix(_OPERATION)))
-    return max(found)[1]
+            if type == "ItemsDeleted":
+                last = (time, stream.removeprefix(_OPERATION))
+                for name in fields_of(payload).get("streams", ()):
+                    found[name] = max(last, found.get(name, last))
+    return {name: operation for name, (_, operation) in found.items()}
 
 
 def _collect_values(made: Salvaged) -> None:
