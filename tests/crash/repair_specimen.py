@@ -4,6 +4,7 @@ backups; and the bytes of each as they were."""
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import sqlite3
 import subprocess
@@ -78,6 +79,31 @@ def write_history(home: Path, files: Path) -> None:
     hf.with_id("cut-off").run(cut_off)
 
 
+@workflow
+def short() -> int:
+    return 1
+
+
+def write_deletions(home: Path, files: Path) -> None:
+    """Make a store with many short runs, of which half are deleted, some of them restored: SQLite has split
+    pages of the table of the streams, and has left rows of deleted runs as they were."""
+    files.mkdir()
+    hf = Holdfast(home, workspace=files, durability="process")
+    hf.tasks.create("a task")
+    chance = random.Random(1)
+    names = [f"run-{n:02}" for n in range(72)]
+    for name in names:
+        hf.with_id(name).run(short)
+    chance.shuffle(names)
+    deletions = [hf.delete(name) for name in names[:40]]
+    for deletion in deletions[::5]:
+        hf.undo(deletion.operation)
+    for name in (*names[:40:10], *names[40:44]):  # some for the second time
+        hf.delete(name)
+    hf.mirror_rebuild()
+    os._exit(0)
+
+
 JOURNAL, CARD = "mirror/tasks/journal.jsonl", "mirror/mirror.json"
 
 
@@ -117,10 +143,11 @@ class Truth:
     """Those that the log names."""
 
 
-def make(home: Path) -> Truth:
+def make(home: Path, history: str = "write_history") -> Truth:
     """Let another process write the history and crash; then read it, from a copy."""
     code = "import sys; from pathlib import Path; from tests.crash import repair_specimen as s; "
-    code += "s.write_history(Path(sys.argv[1]), Path(sys.argv[2]))"
+    code += f"s.{history}(Path(sys.argv[1]), Path(sys.argv[2]))"
+    home.parent.mkdir(exist_ok=True)
     place = [str(home), str(home.with_name("files"))]
     environment = os.environ | {"HOLDFAST_MIRROR_DIR": str(home / "mirror")}
     subprocess.run([sys.executable, "-c", code, *place], cwd=ROOT, check=True, timeout=60, env=environment)

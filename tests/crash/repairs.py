@@ -18,6 +18,7 @@ import sqlite3
 import struct
 import tempfile
 import zlib
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -34,12 +35,14 @@ from holdfast.errors import HoldfastError, StoreCorrupt
 from holdfast.store.sqlite.store import SqliteStore
 from holdfast.workspace.contents.content_store import Contents
 
-POINTS = 260
+POINTS, OF_DELETIONS = 220, 25
+"""Of a store with everything, and of one with many deletions."""
 PAGE = 2048
 _TARGETS = (DATABASE, DATABASE, DATABASE, "wal", "backup", "archive", "pack", "both", "journal")
 _AIMS = ("row", "number", "name", "record", "record", "position", "meta")
 _ALIKE = ("old-1", "old-3", "gone-1", "gone-3", "gone-5")
 _ENDS = ("StreamArchived", "StreamDeleted")
+_FATES = ("StreamDeleted", "StreamRestored")
 _HOWS = ("flip", "flips", "zero", "truncate", "delete", "noise")
 
 Changed = dict[str, "bytes | None"]
@@ -89,6 +92,33 @@ def strike(truth: Truth, chance: random.Random) -> Damage:
     if kind in ("backup", "both", "journal"):
         _hit(damage, chance.choice(sorted(base)) if kind == "both" else DATABASE, chance)
     return damage
+
+
+def strike_deletions(truth: Truth, chance: random.Random) -> Damage:
+    """Make the records about a few streams unreadable that were deleted or restored; some of their rows, or
+    other bytes of the database, are damaged too."""
+    base = dict(truth.files)
+    if chance.random() < 0.5:
+        del base[LOG]
+        base[DATABASE] = truth.folded
+    damage = Damage([], base, {}, truth.lock)
+    records = [one for one in truth.events["@store"] if one.type in _FATES]
+    for event in chance.sample(records, chance.randrange(1, 4)):
+        name = json.loads(event.payload)["stream"]
+        _erase(damage, event.payload.encode(), f"{event.type} {name}")
+        if chance.random() < 0.3:
+            _erase(damage, record(None, *truth.rows[name][1:]), f"the row {name}")
+    if chance.random() < 0.4:
+        _hit(damage, DATABASE, chance, ("flip", "flips", "zero", "noise"))
+    return damage
+
+
+def _erase(damage: Damage, text: bytes, what: str) -> None:
+    for file in (DATABASE, LOG):
+        if file in damage.base:
+            data = damage.after.get(file) or damage.base[file]
+            damage.after[file] = data.replace(text, b"\xff" * len(text))
+    damage.words.append(f"erase {what}")
 
 
 def _aim(damage: Damage, truth: Truth, chance: random.Random) -> None:
@@ -148,8 +178,8 @@ def _all_places(data: bytes, piece: bytes) -> list[int]:
     return found
 
 
-def _hit(damage: Damage, file: str, chance: random.Random) -> None:
-    how = chance.choice(_HOWS)
+def _hit(damage: Damage, file: str, chance: random.Random, hows: Sequence[str] = _HOWS) -> None:
+    how = chance.choice(hows)
     data = bytearray(damage.after.get(file) or damage.base[file])
     where: Any = ""
     if how == "delete" and (file != LOG or chance.random() < 0.3):
@@ -310,6 +340,22 @@ class Oracle:
         files = [one for one in (DATABASE, LOG) if one in damage.base]
         return any(self.is_in(damage, one, row) for one in files) or self.survives(damage, records[-1])
 
+    def shows_undo_of(self, damage: Damage, name: str) -> bool:
+        """Whether a run was never deleted, or its row or the record is untouched that shows that it was
+        restored."""
+        row = record(None, *self._truth.rows[name][1:])
+        records = [
+            event
+            for event in self._truth.events["@store"]
+            if event.type in _FATES and json.loads(event.payload)["stream"] == name
+        ]
+        files = [one for one in (DATABASE, LOG) if one in damage.base]
+        return (
+            not records
+            or any(self.is_in(damage, one, row) for one in files)
+            or self.survives(damage, records[-1])
+        )
+
     def content_survives(self, damage: Damage, ref: str) -> bool:
         raw = bytes.fromhex(ref)
         for file, data in damage.base.items():
@@ -402,6 +448,8 @@ def _repair_and_judge(
                 wrong.append(f"value {hash[:12]} is another one")
             if named and not oracle.blob_survives(damage, hash) and hash not in lost_values:
                 store.blob(hash)  # it came from a place that the oracle does not know
+    with closing(sqlite3.connect(home / DATABASE)) as db:
+        now = dict(db.execute("SELECT name, kind FROM streams").fetchall())
     lost = {one.stream: one for one in report.lost}
     for name, (kind, _) in truth.heads.items():
         events = truth.events[name]
@@ -412,6 +460,8 @@ def _repair_and_judge(
         if kind in ("archived", "deleted"):
             if name in runs and oracle.shows_end_of(damage, name):
                 wrong.append(f"{name} was {kind}, and is there again")
+            continue
+        if now.get(name) == "deleted" and not oracle.shows_undo_of(damage, name):
             continue
         found = [(one.version, one.type, one.at, one.payload, one.hash) for one in there[name]]
         same = 0
@@ -592,7 +642,10 @@ def write(damage: Damage, home: Path) -> None:
             path.chmod(0o600)
 
 
-def run_points(truth: Truth, home: Path, seed: int, count: int) -> Score:
+Strike = Callable[[Truth, random.Random], Damage]
+
+
+def run_points(truth: Truth, home: Path, seed: int, count: int, strike: Strike = strike) -> Score:
     score = Score("damage, then repair", "database, log, backups, archives, saved files")
     oracle = Oracle(truth)
     for number in range(count):
@@ -619,11 +672,16 @@ def run(budget: Budget) -> list[Score]:
     """`make crash`: so many points. In a process of its own: the variable that says where the mirror is must
     not reach the processes that other kinds start."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
-        return [alone.submit(_run_points, budget.seed, budget.of(POINTS)).result()]
+        counts = budget.of(POINTS), budget.of(OF_DELETIONS)
+        return alone.submit(_run_points, budget.seed, *counts).result()
 
 
-def _run_points(seed: int, count: int) -> Score:
+def _run_points(seed: int, count: int, of_deletions: int) -> list[Score]:
     fast = Path("/dev/shm")
     with tempfile.TemporaryDirectory(prefix="repairs-", dir=fast if fast.is_dir() else None) as directory:
         truth = make(Path(directory, "made"))
-        return run_points(truth, Path(directory, "home"), seed, count)
+        score = run_points(truth, Path(directory, "home"), seed, count)
+        truth = make(Path(directory, "deletions", "made"), "write_deletions")
+        deletions = run_points(truth, Path(directory, "home"), seed, of_deletions, strike_deletions)
+        deletions.what = "records and rows of deleted and restored runs"
+        return [score, deletions]

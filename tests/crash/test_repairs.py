@@ -8,6 +8,7 @@ from tests.crash import repairs
 from tests.crash.repair_specimen import make
 
 from holdfast.operations.repairing import chains, salvage, store_records
+from holdfast.store.sqlite.salvage import rows
 
 SEED = 1
 POINTS = 12
@@ -16,6 +17,11 @@ POINTS = 12
 @pytest.fixture(scope="module")
 def truth(tmp_path_factory):
     return make(tmp_path_factory.mktemp("made") / "home")
+
+
+@pytest.fixture(scope="module")
+def deletions(tmp_path_factory):
+    return make(tmp_path_factory.mktemp("deletions") / "home", "write_deletions")
 
 
 @pytest.fixture(autouse=True)
@@ -30,6 +36,22 @@ def test_sample(truth, tmp_path):
     score = repairs.run_points(truth, tmp_path / "home", SEED, POINTS)
     assert score.violations == []
     assert score.notes["log written anew"] >= 3
+
+
+def test_sample_of_deletions(deletions, tmp_path):
+    """A run stays deleted if a record or its row shows it, and one that was restored stays there."""
+    print(f"seed {SEED}")
+    score = repairs.run_points(deletions, tmp_path / "home", SEED, POINTS // 2, repairs.strike_deletions)
+    assert score.violations == []
+    assert score.notes["something lost for good"] >= 3
+
+
+def test_a_repair_that_believes_rows_that_are_left_over_is_seen(deletions, tmp_path, monkeypatch):
+    """With a repair that takes what a split page left for rows that SQLite reads, lost records are
+    violations: this store has such rows."""
+    monkeypatch.setattr(rows, "LEFT_OVER", rows.POINTED)
+    score = repairs.run_points(deletions, tmp_path / "home", SEED, POINTS // 2, repairs.strike_deletions)
+    assert any("was deleted, and is there again" in one for one in score.violations)
 
 
 def test_a_repair_that_loses_events_is_seen(truth, tmp_path, monkeypatch):

@@ -42,6 +42,8 @@ FILES = "tests/acceptance/test_files.py::"
 GIT = "tests/acceptance/test_git_rollback.py::"
 REPAIR = "tests/operations/test_repairing.py::"
 DAMAGED_ROWS = "tests/operations/test_repairing_damaged_rows.py::"
+DELETIONS = "tests/operations/test_repairing_deletions.py::"
+NAMES = "tests/operations/test_repairing_names.py::"
 BACKUP = "tests/acceptance/test_backup.py::"
 TRACKER = "tests/tracker/test_tracker.py::"
 IN_RUNS = "tests/engine/test_tasks_in_runs.py::"
@@ -1560,6 +1562,52 @@ MUTANTS = (
         "repair brings a deleted run back if the record of its deletion is lost",
         DAMAGED_ROWS + "test_the_record_of_a_deletion_is_lost",
         ("operations/repairing/salvage.py", "        _restore_deletions(made, at)\n", "        pass\n"),
+    ),
+    mutant(
+        "repair takes rows that a split page left for rows that SQLite reads",
+        DELETIONS + "test_a_split_page_left_the_row_of_a_run_that_is_deleted",
+        (
+            "store/sqlite/salvage/rows.py",
+            "            if image.is_last and start in reached.starts:",
+            "            if True:",
+        ),
+    ),
+    mutant(
+        "repair takes rows of a replaced page for the newest ones",
+        DELETIONS + "test_the_record_is_in_a_damaged_frame",
+        ("store/sqlite/salvage/rows.py", "            if image.is_last and start", "            if start"),
+    ),
+    mutant(
+        "repair deletes a restored run by the row of its deletion",
+        DELETIONS + "test_a_row_of_an_earlier_deletion",
+        ("operations/repairing/salvage.py", " and (fate.is_last or row.reach == LEFT_OVER):", " and False:"),
+    ),
+    mutant(
+        "repair restores a deleted run by a row from before",
+        DELETIONS + "test_a_row_from_before_a_deletion",
+        (
+            "operations/repairing/salvage.py",
+            "        if is_continued or rows[0].reach == POINTED:",
+            "        if True:",
+        ),
+    ),
+    mutant(
+        "repair drops the record of a run that was deleted twice",
+        DELETIONS + "test_a_run_that_was_deleted_twice",
+        (
+            "operations/repairing/store_records.py",
+            "        if fit:\n            return fit\n",
+            "        pass\n",
+        ),
+    ),
+    mutant(
+        "repair believes any name in a damaged record",
+        NAMES + "test_a_name_that_holdfast_does_not_write",
+        (
+            "operations/repairing/store_records.py",
+            "    if not kind or event.stream == STORE_STREAM:\n        return None\n",
+            "    if not kind:\n        return event\n",
+        ),
     ),
     mutant(
         "repair does not report a lost record of the store",

@@ -8,7 +8,7 @@ gets that name or number.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -24,17 +24,27 @@ from holdfast.operations.repairing.chains import Chain, follow
 from holdfast.operations.repairing.copies import Collected
 from holdfast.operations.repairing.salvaged import Cut, Salvaged, fields_of
 from holdfast.operations.repairing.store_records import (
-    LOST_KIND,
     Creation,
     is_nameless,
+    record_of,
     restore_records,
     unrecorded,
 )
 from holdfast.store.port import GENESIS, STORE_STREAM
 from holdfast.store.sqlite.salvage.candidates import EARLIER, Candidates
+from holdfast.store.sqlite.salvage.rows import LEFT_OVER, POINTED
+from holdfast.store.sqlite.salvage.stream_names import LOST_KIND
 from holdfast.store.streams import GONE
 
 _OPERATION: Final = operation.stream_of("")
+
+
+class _Fate(NamedTuple):
+    """A record of the end of a stream, or of its undo."""
+
+    type: str
+    is_last: bool
+    """Whether all later records are known."""
 
 
 def salvage(candidates: Candidates, collected: Collected, kept: str, at: int) -> Salvaged:
@@ -109,30 +119,50 @@ def _restore_deletions(made: Salvaged, at: int) -> None:
     """Add the records of deletions and of undos that are lost, by the rows of the streams: what was deleted
     stays deleted, and what was restored stays."""
     candidates = made.candidates
-    for name, version, hash in candidates.deleted():
-        there = made.chains.get(name)
+    fates, operations = _fates(made), _operations(made)
+    for name, row in candidates.deleted():
+        there, version, hash = made.chains.get(name), row.version, row.hash
+        fate = fates.get(name)
+        if fate and fate.type == "StreamRestored" and (fate.is_last or row.reach == LEFT_OVER):
+            continue  # the row is that of an earlier deletion
         if there is None or name in made.deleted or name in made.archived or name not in made.numbers:
             continue
         if there.version < version or (there.version, there.hash) == (version, hash):
             made.deleted[name] = (version, hash.hex())
-            record = e.StreamDeleted(name, made.kinds[name], version, hash.hex(), _operation(made, name))
+            record = e.StreamDeleted(name, made.kinds[name], version, hash.hex(), operations.get(name, ""))
             made.add(STORE_STREAM, record, at)
     for name in [*made.deleted]:
-        kinds = candidates.own_kinds(name)
-        if kinds and kinds.isdisjoint(GONE):
+        rows, there, fate = candidates.own_rows(name), made.chains.get(name), fates.get(name)
+        if not rows or any(row.kind in GONE for row in rows) or (fate and fate.is_last):
+            continue
+        is_continued = there is not None and there.version > made.deleted[name][0]
+        if is_continued or rows[0].reach == POINTED:  # else the row may be older than the deletion
             del made.deleted[name]
             made.add(STORE_STREAM, e.StreamRestored(name, made.kinds[name]), at)
 
 
-def _operation(made: Salvaged, name: str) -> str:
-    """The last operation that deleted the stream; empty if none is left. `undo` needs it."""
-    found = [(0, "")]
+def _fates(made: Salvaged) -> dict[str, _Fate]:
+    """Stream → its last deletion, undo of one or archiving that is recorded."""
+    cut = max(one.last for one in made.cuts if one.stream == STORE_STREAM)
+    fates = dict[str, _Fate]()
+    for version, record in enumerate(made.records, 1):
+        type, fields = record_of(made, record)
+        if type in ("StreamDeleted", "StreamRestored", "StreamArchived"):
+            fates[fields.get("stream", "")] = _Fate(type, version > cut)
+    return fates
+
+
+def _operations(made: Salvaged) -> dict[str, str]:
+    """Stream → the last operation that deleted it, which `undo` needs."""
+    found = dict[str, tuple[int, str]]()
     for stream, one in made.chains.items():
         for id in one.ids if stream.startswith(_OPERATION) else ():
             type, time, payload, *_ = made.candidates.event(id)
-            if type == "ItemsDeleted" and name in fields_of(payload).get("streams", ()):
-                found.append((time, stream.removeprefix(_OPERATION)))
-    return max(found)[1]
+            if type == "ItemsDeleted":
+                last = (time, stream.removeprefix(_OPERATION))
+                for name in fields_of(payload).get("streams", ()):
+                    found[name] = max(last, found.get(name, last))
+    return {name: operation for name, (_, operation) in found.items()}
 
 
 def _collect_values(made: Salvaged) -> None:

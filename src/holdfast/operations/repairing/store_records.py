@@ -35,13 +35,14 @@ from holdfast.store.sqlite.salvage.candidates import (
     UNLIKELY,
     Candidate,
     Candidates,
+    Head,
     JournalPlace,
 )
+from holdfast.store.sqlite.salvage.rows import LEFT_OVER, POINTED
+from holdfast.store.sqlite.salvage.stream_names import LOST, LOST_KIND, kind_of
 from holdfast.store.streams import GONE
 
 _MADE_AGAIN: Final = "the streams whose creation they record"
-LOST_KIND: Final = "lost"
-_LOST: Final = "@lost/"
 _NO_END: Final = 1 << 62
 _STORE: Final = STORE_STREAM.encode()
 _FOLLOWS, _MADE, _UNPROVEN = range(3)
@@ -85,7 +86,7 @@ def restore_records(made: Salvaged) -> None:
         made.records += _chained_anew(made, last, made_again, recorded)
         made.chained_anew = last - own.version
     for version, record in enumerate(made.records, 1):
-        type, fields = _record(made, record)
+        type, fields = record_of(made, record)
         if type == "StreamDeleted":
             made.deleted[fields.get("stream", "")] = (fields.get("version", 0), fields.get("hash", ""))
         elif type in ("StreamRestored", "StreamArchived"):
@@ -115,7 +116,7 @@ def _most(candidates: Candidates, proven: int) -> int:
 
 def is_nameless(made: Salvaged, name: str) -> bool:
     """Whether nothing is known of a stream, not even that there was one."""
-    return made.kinds[name] == LOST_KIND and name.startswith(_LOST)
+    return made.kinds[name] == LOST_KIND and name.startswith(LOST)
 
 
 def unrecorded(made: Salvaged, recorded: Container[object]) -> list[tuple[int, Creation]]:
@@ -144,7 +145,7 @@ def unrecorded(made: Salvaged, recorded: Container[object]) -> list[tuple[int, C
 
 def _created(made: Salvaged, records: Iterable[int]) -> set[Any]:
     """The streams whose creation these records show."""
-    read = (_record(made, one) for one in records)
+    read = (record_of(made, one) for one in records)
     return {fields.get("stream") for type, fields in read if type == "StreamCreated"}
 
 
@@ -168,7 +169,7 @@ def _chained_anew(made: Salvaged, last: int, made_again: int, recorded: set[Any]
             extra = created.record()
         elif extra is None:
             _cut(made, version)
-            extra = Creation(f"{_LOST}{version}", LOST_KIND, at).record()
+            extra = Creation(f"{LOST}{version}", LOST_KIND, at).record()
         elif not extra.at:
             extra = extra._replace(at=at)
         elif extra.at <= next_at[version + 1]:  # else its time is damaged, or a clock was set back
@@ -236,7 +237,17 @@ def _believed(made: Salvaged, one: Candidate, known: Mapping[int, Extra]) -> e.E
         return _with_known_head(made, event)
     if isinstance(event, e.StreamRestored):
         return event if _is_restorable(made, event.stream, one.version, known) else None
+    if isinstance(event, e.StreamCreated):
+        return _with_known_kind(event)
     return None if isinstance(event, e.Unknown) else event
+
+
+def _with_known_kind(event: e.StreamCreated) -> e.StreamCreated | None:
+    """The record of a creation, with the kind that belongs to its name; None if no stream has such a name."""
+    kind = kind_of(event.stream)
+    if not kind or event.stream == STORE_STREAM:
+        return None
+    return event if event.kind in (kind, LOST_KIND) else msgspec.structs.replace(event, kind=kind)
 
 
 def _is_restorable(made: Salvaged, name: str, at: int, known: Mapping[int, Extra]) -> bool:
@@ -244,10 +255,13 @@ def _is_restorable(made: Salvaged, name: str, at: int, known: Mapping[int, Extra
     known, and it is not deleted now, unless a later record says so."""
     proven = made.chains[STORE_STREAM].ids
     before: list[int | Extra] = [*proven, *(known[n] for n in range(len(proven) + 1, at) if n in known)]
-    fates = [type for type, fields in (_record(made, one) for one in before) if fields.get("stream") == name]
+    fates = [
+        type for type, fields in (record_of(made, one) for one in before) if fields.get("stream") == name
+    ]
     was_deleted = fates[-1:] == ["StreamDeleted"] or (len(before) < at - 1 and bool(fates))
-    is_deleted = "deleted" in made.candidates.own_kinds(name)
-    later = (_record(made, record) for version, record in known.items() if version > at)
+    rows = made.candidates.own_rows(name)
+    is_deleted = any(row.kind == "deleted" and row.reach > LEFT_OVER for row in rows)
+    later = (record_of(made, record) for version, record in known.items() if version > at)
     return was_deleted and (
         not is_deleted
         or any(type == "StreamDeleted" and fields.get("stream") == name for type, fields in later)
@@ -268,11 +282,7 @@ def _with_known_head(
     }
     if event.version > 0 and len(others) == 1:
         return msgspec.structs.replace(event, stream=others.pop())
-    rows = {
-        (row.version, row.hash.hex())
-        for row in made.candidates.heads(event.stream)
-        if row.trust == OWN and row.kind in GONE
-    }
+    rows = {(row.version, row.hash.hex()) for row in _rows_of_end(made, event)}
     there = made.chains.get(event.stream)
     if len(rows) == 1 and (there is None or _has_had(made, event.stream, *rows)):
         version, hash = rows.pop()
@@ -280,6 +290,20 @@ def _with_known_head(
     is_head = 0 < event.version < UNLIKELY and _HASH.fullmatch(event.hash)
     is_known = event.stream in made.candidates.names()
     return event if not rows and there is None and is_head and is_known else None
+
+
+def _rows_of_end(made: Salvaged, event: e.StreamArchived | e.StreamDeleted) -> list[Head]:
+    """The rows of a stream that is gone. If it was deleted several times, those that have the hash of the
+    record, or its version, or are read."""
+    rows = [row for row in made.candidates.heads(event.stream) if row.trust == OWN and row.kind in GONE]
+    for fit in (
+        [row for row in rows if row.hash.hex() == event.hash],
+        [row for row in rows if row.version == event.version],
+        [row for row in rows if row.reach == POINTED],
+    ):
+        if fit:
+            return fit
+    return rows
 
 
 def _has_had(made: Salvaged, name: str, head: tuple[int, str]) -> bool:
@@ -339,7 +363,7 @@ def _is_record(one: Candidate) -> bool:
 
 def _kind(candidates: Candidates, name: str, first: str) -> str:
     heads = candidates.heads(name)
-    kind = next((head.kind for head in heads if head.kind not in GONE), "")
+    kind = next((head.kind for head in heads if head.kind in (kind_of(name), LOST_KIND)), "")
     if kind:
         return kind
     if first == "RunCreated":
@@ -348,7 +372,8 @@ def _kind(candidates: Candidates, name: str, first: str) -> str:
     return "operation" if word == "op" else word or LOST_KIND
 
 
-def _record(made: Salvaged, record: int | Extra) -> tuple[str, dict[str, Any]]:
+def record_of(made: Salvaged, record: int | Extra) -> tuple[str, dict[str, Any]]:
+    """The type and the fields of a record."""
     type, payload = _text(made, record)
     return type, fields_of(payload)
 

@@ -498,7 +498,8 @@ WHERE NOT EXISTS (SELECT 1 FROM names AS n WHERE (n.name, n.copy, n.stream) = (h
 );
 
 -- name: salvage_head
-INSERT OR IGNORE INTO heads (copy, stream, name, kind, version, hash, rank) VALUES (?, ?, ?, ?, ?, ?, ?);
+INSERT INTO heads (copy, stream, name, kind, version, hash, rank, reach) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET reach = max(reach, excluded.reach);
 
 -- name: salvage_place
 INSERT OR IGNORE INTO places (copy, stream, version, position, page) VALUES (?, ?, ?, ?, ?);
@@ -592,7 +593,7 @@ WHERE n.name = ? AND f.version = ? AND f.hash = ? ORDER BY c.trust, f.rank LIMIT
 SELECT behind, line FROM found WHERE id = ?;
 
 -- name: salvaged_heads
-SELECT h.kind, h.version, h.hash, c.trust, h.rank FROM heads AS h JOIN copies AS c ON c.id = h.copy
+SELECT h.kind, h.version, h.hash, c.trust, h.rank, h.reach FROM heads AS h JOIN copies AS c ON c.id = h.copy
 WHERE h.name = ? ORDER BY c.trust, h.rank, h.version DESC;
 
 -- name: salvaged_places
@@ -636,11 +637,11 @@ WHERE h.version = ? AND lower(hex(h.hash)) = ?;
 
 -- name: salvaged_archived
 SELECT h.name, h.version, h.hash FROM heads AS h JOIN copies AS c ON c.id = h.copy AND c.trust = 0
-WHERE h.kind = 'archived' AND h.rank = 0 ORDER BY h.name;
+WHERE h.kind = 'archived' AND h.rank IN (0, 2) ORDER BY h.name;
 
 -- name: salvaged_deleted
-SELECT DISTINCT h.name, h.version, h.hash FROM heads AS h JOIN copies AS c ON c.id = h.copy AND c.trust = 0
-WHERE h.kind = 'deleted' AND h.rank = 0 ORDER BY h.name;
+SELECT DISTINCT h.name FROM heads AS h JOIN copies AS c ON c.id = h.copy AND c.trust = 0
+WHERE h.kind = 'deleted' AND h.rank IN (0, 2) ORDER BY h.name;
 
 -- name: salvaged_archivings
 SELECT payload FROM found WHERE stream = 1 AND type = 'StreamArchived' ORDER BY id;

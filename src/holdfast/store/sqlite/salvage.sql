@@ -58,6 +58,8 @@ CREATE TABLE heads (
     version INTEGER NOT NULL,
     hash    BLOB    NOT NULL,
     rank    INTEGER NOT NULL,
+    -- 2 if a cell pointer leads to the row, 1 if the pointers of its page are damaged, 0 if it is left over.
+    reach   INTEGER NOT NULL,
     PRIMARY KEY (name, copy, stream, version, hash, kind)
 ) STRICT, WITHOUT ROWID;
 

@@ -18,7 +18,18 @@ from holdfast import typed_values
 from holdfast.kernel import events as e
 from holdfast.store.port import GENESIS, STORE_STREAM, chain
 from holdfast.store.sqlite import sql
-from holdfast.store.sqlite.salvage.rows import BlobRow, EventRow, HeadRow, MetaRow, NameRow, PlaceRow, Row
+from holdfast.store.sqlite.salvage.rows import (
+    POINTED,
+    BlobRow,
+    EventRow,
+    HeadRow,
+    MetaRow,
+    NameRow,
+    PlaceRow,
+    Row,
+)
+from holdfast.store.sqlite.salvage.stream_names import LOST_KIND, kind_of
+from holdfast.store.streams import GONE
 
 OWN, SAME, OLDER, EARLIER = 0, 1, 2, 3
 """How much a copy is trusted: the store's own files, another copy of the same log, a copy from before a
@@ -61,6 +72,7 @@ class Head(NamedTuple):
     hash: bytes
     trust: int
     rank: int
+    reach: int
 
 
 class JournalPlace(NamedTuple):
@@ -142,10 +154,10 @@ class Candidates:
                 match row:
                     case EventRow():
                         self._add(copy, row)
-                    case HeadRow() if row.version < UNLIKELY:
+                    case HeadRow() if row.version < UNLIKELY and kind_of(row.name):
                         self._db.execute(sql.query("salvage_head"), (copy, *row))
                         self._name(copy, row.stream, row.name)
-                    case NameRow() if row.stream > 0:
+                    case NameRow() if row.stream > 0 and kind_of(row.name):
                         self._db.execute(sql.query("salvage_entry"), (copy, row.page, *row[:2]))
                     case PlaceRow() if row.rank in REACHED and row.version < UNLIKELY:
                         self._db.execute(sql.query("salvage_place"), (copy, *row[:4]))
@@ -188,7 +200,8 @@ class Candidates:
         )
         if row.stream == 1 and row.type == "StreamCreated":
             for created in _decoded([(row.payload,)], e.StreamCreated):
-                self._name(copy, row.version + 1, created.stream)
+                if kind_of(created.stream):
+                    self._name(copy, row.version + 1, created.stream)
 
     def _name(self, copy: int, stream: int, name: str) -> None:
         self._db.execute(sql.query("salvage_name"), (copy, stream, name))
@@ -336,24 +349,34 @@ class Candidates:
         rows = self._db.execute(sql.query("salvaged_names_at"), (min(version, UNLIKELY), hash))
         return {name for (name,) in rows}
 
-    def own_kinds(self, name: str) -> set[str]:
-        """The kinds in the stream's rows that SQLite reads in the store's own file."""
-        return {row.kind for row in self.heads(name) if row.trust == OWN and row.rank == 0}
+    def own_rows(self, name: str) -> list[Head]:
+        """The stream's rows in the last versions of the pages of the store's own files. If no pointer leads
+        to one, those of pages whose pointers are damaged, else those that are left over."""
+        kinds = (*GONE, kind_of(name), LOST_KIND)
+        rows = [
+            row for row in self.heads(name) if row.trust == OWN and row.rank in REACHED and row.kind in kinds
+        ]
+        best = max((row.reach for row in rows), default=POINTED)
+        return [row for row in rows if row.reach == best]
 
     def own_end(self, name: str) -> int:
-        """The last version of a stream that SQLite reads in the store's own file."""
-        heads = (row.version for row in self.heads(name) if row.trust == OWN and row.rank == 0)
-        events = (one.version for one in self.of(name) if one.trust == OWN and one.rank == 0)
+        """The last version of a stream that the store's own files have."""
+        heads = (row.version for row in self.heads(name) if row.trust == OWN and row.rank in REACHED)
+        events = (one.version for one in self.of(name) if one.trust == OWN and one.rank in REACHED)
         return max(0, *heads, *events)
 
     def archived(self) -> list[tuple[str, int, bytes]]:
         """The streams that the store's own file has as archived, with their heads."""
         return [tuple(row) for row in self._db.execute(sql.query("salvaged_archived"))]
 
-    def deleted(self) -> list[tuple[str, int, bytes]]:
-        """The streams that the store's own file has as deleted, with their heads."""
-        rows = self._db.execute(sql.query("salvaged_deleted"))
-        return [(name, version, hash) for name, version, hash in rows if self.own_kinds(name) == {"deleted"}]
+    def deleted(self) -> Iterator[tuple[str, Head]]:
+        """The streams that the store's own file has as deleted, with their heads. A row to which no pointer
+        leads may be older than one that is also left: a deletion that one of them shows counts."""
+        names: list[Any] = self._db.execute(sql.query("salvaged_deleted")).fetchall()
+        for (name,) in names:
+            rows = self.own_rows(name)
+            if all(row.kind == "deleted" or row.reach < POINTED for row in rows):
+                yield from ((name, row) for row in rows if row.kind == "deleted")
 
     def archived_in(self, file: str) -> list[str]:
         """The streams that a record of the store's own stream says are in this archive."""

@@ -22,6 +22,8 @@ class Image(NamedTuple):
 
     data: bytes
     rank: int
+    is_last: bool = True
+    """Whether no later version of the page was committed, read or not."""
 
 
 class Images:
@@ -36,24 +38,26 @@ class Images:
         frames = self.log.frames if self.log.page_size == self.page_size else ()
         self._live = {one.page: one for one in frames if one.reads}
         self._last = {one.page: one for one in frames if not one.stale}
-        last = max((n for n, one in enumerate(frames) if one.commit and not one.stale), default=-1)
+        end = max((n for n, one in enumerate(frames) if one.commit and not one.stale), default=-1)
+        self._committed = {one.page: one for n, one in enumerate(frames) if not one.stale and n <= end}
         self._others = [
             one
             for n, one in enumerate(frames)
-            if self._live.get(one.page) is not one and (one.stale or n <= last)
+            if self._live.get(one.page) is not one and (one.stale or n <= end)
         ]
 
     def __iter__(self) -> Iterator[Image]:
         """The page images that SQLite reads first; then those it replaced, then those it cannot reach."""
         for number in range(1, self.pages + 1):
             if number not in self._live:
-                yield Image(self._of_file(number), 0)
+                yield Image(self._of_file(number), 0, number not in self._committed)
         for frame in self._live.values():
-            yield Image(self._of_frame(frame), 0)
+            yield Image(self._of_frame(frame), 0, self._committed.get(frame.page) is frame)
         for frame in self._others:
-            yield Image(self._of_frame(frame), 3 if frame.stale else 2)
+            is_last = self._committed.get(frame.page) is frame
+            yield Image(self._of_frame(frame), 3 if frame.stale else 2, is_last)
         for number in self._live:
-            yield Image(self._of_file(number), 1)
+            yield Image(self._of_file(number), 1, is_last=False)
 
     def versions(self, number: int) -> Iterator[bytes]:
         """A page as SQLite reads it, then as other versions have it: for the rest of a long record."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from holdfast.store.sqlite.salvage.images import Image, Images
 
@@ -31,8 +31,22 @@ _MOST_BYTES: Final = 1 << 30
 _NEGATIVE: Final = 1 << 63
 """From here on, a rowid stands for a negative number."""
 
-Record = tuple[int, list[Any]]
-"""(rowid, columns); a rowid of 0 is not known."""
+
+class Record(NamedTuple):
+    """`start` is its place in the page; a `rowid` of 0 is not known."""
+
+    rowid: int
+    columns: list[Any]
+    start: int
+
+
+class Pointed(NamedTuple):
+    """The records to which the cell pointers of a page of a table lead."""
+
+    starts: frozenset[int]
+    is_whole: bool
+    """Whether the page has no other records: its cells and what is free fill it. Bytes that look like another
+    record are then left over from an earlier one."""
 
 
 def find(images: Images, image: Image, pattern: re.Pattern[bytes]) -> Iterator[Record]:
@@ -50,7 +64,45 @@ def find(images: Images, image: Image, pattern: re.Pattern[bytes]) -> Iterator[R
         for body in _bodies(images, image.data, start, total):
             columns = _columns(body, len(header), types)
             if columns is not None:
-                yield rowid, columns
+                yield Record(rowid, columns, start)
+
+
+def pointed(image: Image) -> Pointed:
+    """The records of a page of a table as SQLite reads them; none if it is another page. A page that
+    has become an inner one has none, and what it had as a leaf is left over."""
+    data = image.data
+    is_leaf = data[:1] == b"\x0d"
+    if not is_leaf and data[:1] != b"\x05":
+        return Pointed(frozenset(), is_whole=False)
+    header = 8 if is_leaf else 12
+    count = int.from_bytes(data[3:5], "big")
+    starts, used, is_whole = set[int](), list(_free_blocks(data)), True
+    for n in range(min(count, len(data) // 4)):
+        at = int.from_bytes(data[header + 2 * n : header + 2 * n + 2], "big")
+        if is_leaf:
+            total, after = _varint(data, at)
+            _, start = _varint(data, after)
+            local = _local(total, len(data))
+            starts.add(start)
+            end = start + local + (4 if local < total else 0)
+        else:
+            _, end = _varint(data, at + 4)
+            is_whole &= data[at : at + 1] == b"\0"  # else the child is no page: a leaf with another type
+        used.append((at, end))
+    used.sort()
+    begin = int.from_bytes(data[5:7], "big") or len(data)
+    ends = [max(begin, header + 2 * count), *(end for _, end in used)]
+    is_whole &= all(end <= at for end, (at, _) in zip(ends, [*used, (len(data), 0)], strict=True))
+    is_whole &= sum(end - at for at, end in used) + data[7] == len(data) - begin
+    return Pointed(frozenset(starts), is_whole)
+
+
+def _free_blocks(data: bytes) -> Iterator[tuple[int, int]]:
+    """The free blocks between the cells of a page, each with its end."""
+    at, before = int.from_bytes(data[1:3], "big"), 0
+    while before < at < len(data) - 4:
+        yield at, at + int.from_bytes(data[at + 2 : at + 4], "big")
+        before, at = at, int.from_bytes(data[at : at + 2], "big")
 
 
 def index_entries(image: Image) -> Iterator[list[Any]]:
@@ -79,15 +131,11 @@ def index_entries(image: Image) -> Iterator[list[Any]]:
 
 def _bodies(images: Images, data: bytes, start: int, total: int) -> Iterator[bytes]:
     """The bytes of a record of a table, with what of it lies on other pages."""
-    usable = images.page_size
-    most = usable - 35
-    if total <= most:
+    local = _local(total, images.page_size)
+    if local == total:
         if start + total <= len(data):
             yield data[start : start + total]
         return
-    least = (usable - 12) * 32 // 255 - 23
-    local = least + (total - least) % (usable - 4)
-    local = local if local <= most else least
     if start + local + 4 > len(data):
         return
     head = data[start : start + local]
@@ -98,6 +146,16 @@ def _bodies(images: Images, data: bytes, start: int, total: int) -> Iterator[byt
         if rest is not None and rest not in seen:
             seen.add(rest)
             yield head + rest
+
+
+def _local(total: int, usable: int) -> int:
+    """How many bytes of a record of a table are in its cell; the others are on other pages."""
+    most = usable - 35
+    if total <= most:
+        return total
+    least = (usable - 12) * 32 // 255 - 23
+    local = least + (total - least) % (usable - 4)
+    return local if local <= most else least
 
 
 def _overflow(images: Images, number: int, length: int, choice: int) -> bytes | None:

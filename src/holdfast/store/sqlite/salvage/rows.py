@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from holdfast.store.sqlite.salvage.images import Images
-from holdfast.store.sqlite.salvage.records import BLOB, EVENT, STREAM, find, index_entries
+from holdfast.store.sqlite.salvage.images import Image, Images
+from holdfast.store.sqlite.salvage.records import BLOB, EVENT, STREAM, Record, find, index_entries, pointed
 
 _META: Final = re.compile(
     rb"\x03\x23\x2d(incarnation)([0-9a-f]{16})|\x03\x17\x4d(token)([0-9a-f]{32})", re.DOTALL
@@ -29,6 +29,12 @@ class EventRow(NamedTuple):
     rank: int
 
 
+LEFT_OVER, UNKNOWN, POINTED = range(3)
+"""How a row of `streams` is reached. It is left over: its page was replaced, or no cell pointer leads to it,
+because the page was split or the row became longer. Or the pointers of its page are damaged. Or a pointer of
+the last version of its page leads to it."""
+
+
 class HeadRow(NamedTuple):
     stream: int
     name: str
@@ -36,6 +42,7 @@ class HeadRow(NamedTuple):
     version: int
     hash: bytes
     rank: int
+    reach: int
 
 
 class NameRow(NamedTuple):
@@ -75,13 +82,11 @@ def rows(images: Images) -> Iterator[Row]:
     """Everything that looks like a row of the log. Only a `BlobRow` is verified; the others may be stale, or
     nonsense."""
     for page, image in enumerate(images):
-        for rowid, (_, stream, version, type, at, payload, hash, synced) in find(images, image, EVENT):
+        for rowid, (_, stream, version, type, at, payload, hash, synced), _ in find(images, image, EVENT):
             if isinstance(type, str) and isinstance(payload, str) and len(hash) == 32 and version > 0:
                 yield EventRow(stream, version, type, at, payload, hash, int(synced == 1), rowid, image.rank)
-        for rowid, (_, name, kind, version, hash, *_) in find(images, image, STREAM):
-            if isinstance(name, str) and isinstance(kind, str) and rowid:
-                yield HeadRow(rowid, name, kind, version, hash, image.rank)
-        for _, (name, data) in find(images, image, BLOB):
+        yield from _heads(image, list(find(images, image, STREAM)))
+        for _, (name, data), _ in find(images, image, BLOB):
             if isinstance(data, bytes) and hashlib.sha256(data).hexdigest() == name:
                 yield BlobRow(name, data)
         for match in _META.finditer(image.data):
@@ -93,3 +98,13 @@ def rows(images: Images) -> Iterator[Row]:
                     yield NameRow(stream, name, page)
                 case [int(stream), int(version), int(position)] if version > 0:
                     yield PlaceRow(stream, version, position, page, image.rank)
+
+
+def _heads(image: Image, found: list[Record]) -> Iterator[HeadRow]:
+    reached = pointed(image) if found else None
+    for rowid, (_, name, kind, version, hash, *_), start in found:
+        if reached and isinstance(name, str) and isinstance(kind, str) and rowid:
+            reach = LEFT_OVER if reached.is_whole or not image.is_last else UNKNOWN
+            if image.is_last and start in reached.starts:
+                reach = POINTED
+            yield HeadRow(rowid, name, kind, version, hash, image.rank, reach)
