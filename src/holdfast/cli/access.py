@@ -15,7 +15,6 @@ from holdfast.cli import app
 from holdfast.cli.drawing.terminal import err, say, show_warnings
 from holdfast.errors import NotFound
 from holdfast.handle import Holdfast
-from holdfast.sizes import amount
 
 if TYPE_CHECKING:
     from holdfast import LogEvent
@@ -132,6 +131,8 @@ def show_scan(entries: int, size: int) -> None:
     if not entries:
         clear_progress()
         return
+    from holdfast.sizes import amount  # `list` does without
+
     err.draw(f"looking at the files: {entries:,} ({amount(size)} read)")
 
 
