@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -248,8 +249,16 @@ async def _limited(node: Node, shared: Shared) -> Any:
 
 
 async def _group(node: Node, shared: Shared) -> Any:
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(branch(one, shared, node)) for one in node.body]
+    group, parent = asyncio.TaskGroup(), asyncio.current_task()
+    try:
+        async with group:
+            tasks = [group.create_task(branch(one, shared, node)) for one in node.body]
+    finally:
+        # Before Python 3.13 a group forgets that it cancelled its parent: a timeout around it then lets the
+        # CancelledError out, with plain asyncio as well.
+        if sys.version_info < (3, 13) and group._parent_cancel_requested:
+            assert parent is not None
+            parent.uncancel()
     return [task.result() for task in tasks]
 
 
