@@ -23,6 +23,7 @@ from holdfast import (
     sleep,
     step,
     wait_for,
+    workflow,
 )
 from holdfast.engine.execution import delivery
 from holdfast.engine.execution.execution import Execution
@@ -681,6 +682,64 @@ def test_code_that_waits_for_something_unknown_is_reported(resumed, impatient, a
     ):
         resumed(plot)
     assert ran == []
+
+
+shared: list[asyncio.Semaphore] = []
+died: list[int] = []
+
+
+@step
+async def hold() -> None:
+    await asyncio.sleep(0.6)
+
+
+@step
+async def use() -> int:
+    return 7
+
+
+@step
+async def die_once() -> None:
+    if not died:
+        died.append(1)
+        raise KeyboardInterrupt
+
+
+@workflow
+async def holding() -> None:
+    async with shared[-1]:
+        await hold()
+
+
+@workflow
+async def limited() -> int:
+    async with shared[-1]:
+        found = await use()
+    await die_once()
+    return found
+
+
+def test_a_lock_that_another_run_holds_is_waited_for(open_hf, crashes, monkeypatch):
+    """Runs may share a limit: what one of them waits for in its replay comes from the other."""
+    died.clear()
+    shared.append(asyncio.Semaphore(1))
+    first = open_hf()
+    with pytest.raises((Exception, KeyboardInterrupt)):
+        first.with_id("x").run(limited)
+    crashes.bury(first)
+    monkeypatch.setattr(delivery, "OWN_PATIENCE_S", 0.1)
+    hf = open_hf()
+
+    async def both():
+        shared.append(asyncio.Semaphore(1))
+        other = hf.with_id("other").start(holding)
+        while not shared[-1].locked():
+            await asyncio.sleep(0.01)
+        found = await hf.with_id("x").start(limited)
+        await other
+        return found
+
+    assert asyncio.run(both()) == 7
 
 
 def test_a_foreign_thread_may_take_its_time(resumed, ask, last, ran, slow):

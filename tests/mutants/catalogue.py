@@ -707,6 +707,51 @@ MUTANTS = (
         ),
     ),
     mutant(
+        "the code's clock shows the real time",
+        DELIVERY + "test_a_replay_reads_what_the_live_code_read",
+        (
+            "engine/execution/code_clock.py",
+            "        now = self._began + math.ceil(elapsed_s * _GRID) / _GRID\n",
+            "        now = self._real()\n",
+        ),
+    ),
+    mutant(
+        "a generator that the code closes is taken for Ctrl-C",
+        EXACT + "test_a_step_in_the_clean_up_of_a_generator",
+        (
+            "engine/execution/execution.py",
+            "        if type(unwinding) is not GeneratorExit:\n",
+            "        if True:\n",
+        ),
+    ),
+    mutant(
+        "a generator that the code drops is closed outside the order",
+        EXACT + "test_a_generator_that_the_code_drops",
+        (
+            "engine/execution/watched_loop.py",
+            '            ("call_soon_threadsafe", self._soon_threadsafe),\n',
+            "",
+        ),
+    ),
+    mutant(
+        "tasks have the names that asyncio gives them",
+        EXACT + "test_the_names_of_tasks_are_numbered_in_the_run",
+        (
+            "engine/execution/task_factory.py",
+            '        if kwargs.get("name") is None:\n',
+            "        if False:\n",
+        ),
+    ),
+    mutant(
+        "the helper of a group commit is started when it is needed",
+        "tests/contract/test_group.py::test_a_helper_that_cannot_be_started_during_a_commit_fails_only_its_submission",
+        (
+            "store/sqlite/group.py",
+            "                self._begin_helper()  # a later commit could only fail without it\n",
+            "",
+        ),
+    ),
+    mutant(
         "the place of a gate's outcome is not recorded",
         KERNEL + "test_history.py::test_a_gate_has_its_place_where_it_was_delivered",
         (
@@ -909,8 +954,8 @@ MUTANTS = (
         REVERSAL + "test_what_another_has_changed_since_is_kept_and_named",
         (
             "operations/task_reversal.py",
-            "        elif undone is None and standing[-1] not in counting:\n",
-            "        elif undone is None:\n",
+            "        elif standing[-1] not in counting:\n",
+            "        elif True:\n",
         ),
     ),
     mutant(

@@ -66,7 +66,7 @@ class ReplayWatch:
 
     def _patience(self) -> float:
         waits = self._delivery.waits()
-        alone = len(self._delivery.run.engine.live) == 1  # else another run may hold the lock
+        alone = len(self._delivery.run.engine.live) <= 1  # else another run may hold the lock
         own = alone and bool(waits) and all(wait.kind != "unknown" for wait in waits)
         most = delivery_rules.PATIENCE_S
         return min(delivery_rules.OWN_PATIENCE_S, most) if own else most
