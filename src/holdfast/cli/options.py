@@ -45,6 +45,18 @@ class Number(click.FloatRange):
             self.fail(f"{value!r} is no {self.name}{_bounds(self)}", param, ctx)
 
 
+def limit(default: int) -> Callable[[F], F]:
+    """How many lines a list has."""
+    return click.option(
+        "--limit",
+        metavar="N",
+        default=default,
+        show_default=True,
+        type=WholeNumber(0),
+        help="How many; 0 is all.",
+    )
+
+
 def _bounds(of: click.IntRange | click.FloatRange) -> str:
     if of.min is None:
         return ""

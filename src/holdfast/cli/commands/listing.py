@@ -49,14 +49,7 @@ _NAMED = 3  # so many interrupted runs are named, the others counted
 @click.option("--resumable", is_flag=True, help="Only runs that `holdfast resume` would continue.")
 @click.option("--parent", metavar="RUN", help="The child runs of this run.")
 @click.option("--children", is_flag=True, help="Child runs too.")
-@click.option(
-    "--limit",
-    metavar="N",
-    default=50,
-    show_default=True,
-    type=options.WholeNumber(0),
-    help="How many; 0 is all.",
-)
+@options.limit(50)
 @click.option("--all", "everything", is_flag=True, help="All of them.")
 @options.json_list
 def list_command(

@@ -41,14 +41,7 @@ def op_command() -> None:
 
 @op_command.command("log")
 @click.argument("run", required=False)
-@click.option(
-    "--limit",
-    metavar="N",
-    default=50,
-    show_default=True,
-    type=options.WholeNumber(0),
-    help="How many; 0 is all.",
-)
+@options.limit(50)
 @options.json_list
 def log(run: str | None, limit: int, as_json: bool) -> None:
     """List operations, the newest first; with RUN, those on that run.

@@ -63,14 +63,7 @@ def remember_command(
     help="As the memory was then: a time (2h, 2026-01-31T12:00), or RUN:CHECKPOINT.",
 )
 @click.option("--all", "every", is_flag=True, help="Also what is superseded or withdrawn.")
-@click.option(
-    "--limit",
-    metavar="N",
-    default=20,
-    show_default=True,
-    type=options.WholeNumber(0),
-    help="How many; 0 is all.",
-)
+@options.limit(20)
 @options.json_list
 def recall_command(
     query: tuple[str, ...],

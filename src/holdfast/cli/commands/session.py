@@ -56,14 +56,7 @@ def end(session: str | None, summary: str, as_json: bool) -> None:
 
 
 @session_command.command("list")
-@click.option(
-    "--limit",
-    metavar="N",
-    default=50,
-    show_default=True,
-    type=options.WholeNumber(0),
-    help="How many; 0 is all.",
-)
+@options.limit(50)
 @options.json_list
 def list_sessions(limit: int, as_json: bool) -> None:
     """List sessions, the newest first."""

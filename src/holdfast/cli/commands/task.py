@@ -77,14 +77,7 @@ def _print(tasks: list[Task], as_json: bool, none: str) -> None:
 @click.option("--blocked", is_flag=True, help="Only open tasks that are blocked or need an open one.")
 @click.option("--archived", is_flag=True, help="Archived tasks too.")
 @click.option("--all", "everything", is_flag=True, help="Completed tasks too, and however many there are.")
-@click.option(
-    "--limit",
-    metavar="N",
-    default=50,
-    show_default=True,
-    type=options.WholeNumber(0),
-    help="How many; 0 is all.",
-)
+@options.limit(50)
 @options.json_list
 def list_tasks(
     status: tuple[str, ...],
@@ -120,14 +113,7 @@ def list_tasks(
 @click.option("--claim", is_flag=True, help="Claim the first of them, and show it.")
 @click.option("--label", metavar="LABEL", help="Only tasks with this label.")
 @click.option("--assignee", metavar="NAME", help="Only tasks for this person or agent, or for no one.")
-@click.option(
-    "--limit",
-    metavar="N",
-    default=50,
-    show_default=True,
-    type=options.WholeNumber(0),
-    help="How many; 0 is all.",
-)
+@options.limit(50)
 @click.option(
     "--json", "as_json", is_flag=True, help="Print a JSON list; with --claim, a JSON object or null."
 )
