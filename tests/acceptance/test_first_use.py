@@ -52,7 +52,7 @@ def test_show_json_has_stable_fields(cli):
     """)
     assert json.loads(cli("run", "--id", "one", "flow.py:main", "4", "--arg", "add=1").out) == {"n": 9}
     shown = cli("show", "one", "--json").json()
-    more = {"result", "error", "steps", "gates", "measured", "budget", "spent", "deliver"}
+    more = {"result", "error", "steps", "gates", "measured", "budget", "spent", "deliver", "tasks"}
     assert set(shown) == RUN_FIELDS | more
     assert (shown["result"], shown["error"], shown["gates"]) == ({"n": 9}, None, [])
     (only,) = shown["steps"]

@@ -107,6 +107,39 @@ AT_A_GATE = """
 """
 
 
+def test_ctrl_c_reaches_a_loop_that_has_executed_a_run(cli):
+    """A loop that waits in `select` is woken up by asyncio's handler."""
+    script = cli.script("""
+        import asyncio
+        @step
+        async def one(): return 1
+        @workflow
+        async def flow(): return await one()
+        async def main():
+            async with Holdfast() as hf:
+                await hf.start(flow)
+                print("waits", flush=True)
+                await asyncio.Event().wait()
+        if __name__ == "__main__":
+            import signal
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            asyncio.run(main())
+    """)
+    process = subprocess.Popen(
+        [sys.executable, script],
+        cwd=cli.directory,
+        env=cli.env,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "waits\n"
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert "KeyboardInterrupt" in err
+
+
 @pytest.mark.parametrize("call", ["hf.with_id('s').run(asks)", "asyncio.run(await_it())"])
 def test_a_script_that_waits_at_a_gate_says_so_and_how_to_go_on(cli, call):
     """A `def` script and one that awaits its run print the same: what the run waits for, and after Ctrl-C the

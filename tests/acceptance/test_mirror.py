@@ -286,6 +286,16 @@ def test_a_store_of_a_clone_is_rebuilt_from_its_journal(clone: Any, tmp_path: Pa
     assert [task["name"] for task in clone("task", "list", "--json").json()] == ["weigh kelp"]
 
 
+@pytest.mark.parametrize("words", ["# kelp\n", '{"name": "kelp"}\n', ""])
+def test_a_file_that_is_no_copy_makes_no_store_of_a_clone(clone: Any, words: str) -> None:
+    """Nothing is changed, and the journal can still be named."""
+    (clone.directory / "README.md").write_text(words)
+    for more in ([], ["--dry-run"]):
+        assert "neither a backup nor a journal" in clone("repair", "--from", "README.md", *more, code=2).err
+    clone("repair", "--from", ".holdfast/tasks/journal.jsonl")
+    assert [task["name"] for task in clone("task", "list", "--json").json()] == ["weigh kelp"]
+
+
 def test_a_copy_does_not_lose_the_runs_of_its_original(project: Any, tmp_path: Path) -> None:
     """The files of runs in a copy are those of another store: `repair --from` reports none of them as lost,
     and keeps no id for them."""

@@ -432,5 +432,28 @@ def test_what_is_queued_for_the_helper_when_it_closes_is_committed():
     assert not closing.is_alive()
 
 
+def test_a_helper_whose_item_another_commits_ends_with_close():
+    """A submitter that waits commits what is queued for the helper, too; the helper is not left waiting."""
+    commit = GroupCommit(disk := Disk())
+    done = queue.Queue()
+    commit.submit_soon(Item("first"), done.put)
+    done.get(timeout=PATIENCE_S)
+    disk.begun.get(timeout=PATIENCE_S)
+    disk.free.clear()
+    leader = submit(commit, Item("leader"))
+    disk.begun.get(timeout=PATIENCE_S)
+    heir = submit(commit, Item("heir"))
+    queued(commit, 1)
+    commit.submit_soon(Item("soon"), done.put)
+    closing = threading.Thread(target=commit.close, daemon=True)
+    closing.start()
+    closing.join(0.05)
+    disk.free.set()
+    assert join(leader, heir) == ["done", "done"]
+    assert done.get(timeout=PATIENCE_S).name == "soon"
+    closing.join(PATIENCE_S)
+    assert not closing.is_alive()
+
+
 def _no_thread(self):
     raise RuntimeError("can't start new thread")

@@ -1,5 +1,7 @@
 """Rewind and undo of what a run did to tasks and to the memory, and of what a person did."""
 
+import subprocess
+import sys
 from contextvars import Context
 
 import pytest
@@ -225,7 +227,7 @@ def test_what_a_person_does_to_a_task_is_an_operation(hf):
     assert [(one.name, one.change) for one in seen.tasks.changes] == [("grow more kelp", "pending")]
     hf.undo(plan=seen.plan)
     assert status(hf, made.id) == "pending"
-    assert [one.stands for one in hf.operations()] == [True, False, False, False]
+    assert [one.stands for one in hf.operations()] == [True, False, True, False], "the edit comes next"
     hf.redo()
     assert status(hf, made.id) == "completed"
     assert [one.stands for one in hf.operations()] == [True, False, True, False, False]
@@ -406,6 +408,46 @@ def test_an_undo_without_an_id_reaches_past_no_later_change(hf, worker):
     worker(hf.tasks.note, other, "no")
     hf.undo()
     assert (hf.tasks.get(other).priority, faults(hf)) == (2, [])
+
+
+def test_an_undo_after_a_run_that_had_the_task(hf, act):
+    """The claim of a run is the run's. Its end is the last change of the task, and it is named."""
+    task = hf.tasks.create("grow kelp").id
+    edit = hf.tasks.edit(task, name="grow much kelp")
+    other = hf.tasks.create("eat kelp").id
+    hf.with_task(task).run(act(lambda: 1))
+    assert hf.tasks.get(task).status == "completed" and edit.name == "grow much kelp"
+    hf.undo()
+    assert hf.tasks.get(other).archived
+
+
+def test_an_undo_after_a_claim_whose_process_has_ended(hf):
+    """There is nothing to release."""
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    task = hf.tasks.create("grow kelp").id
+    hf.tasks.claim(task, holder=child.pid)
+    with pytest.raises(Refused, match=r"a claim on task .*, which `holdfast task release .* ends"):
+        hf.undo()
+    child.communicate(b"\n")
+    again = hf.tasks.claim(task)
+    assert again is not None and again.number == 2
+    again.release()
+    with pytest.raises(Refused, match="the release of a claim on task"):
+        hf.undo()
+
+
+def test_an_operation_stands_again_when_what_came_after_it_is_undone(hf):
+    """`op log` and `undo` have one rule."""
+    task = hf.tasks.create("grow kelp").id
+    hf.tasks.edit(task, name="grow much kelp")
+    first = hf.operations()[0].id
+    hf.tasks.edit(task, body="in the sea")
+    states = {one.id: one.state for one in hf.operations()}
+    assert states[first] == "followed"
+    hf.undo()
+    assert {one.id: one.state for one in hf.operations()}[first] == "stands"
+    hf.undo(first)
+    assert (hf.tasks.get(task).name, hf.tasks.get(task).body) == ("grow kelp", "")
 
 
 def test_an_undo_without_an_id_reaches_past_no_import(hf, tmp_path):

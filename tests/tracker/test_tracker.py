@@ -210,6 +210,15 @@ def test_a_start_that_is_refused_begins_no_session(hf: Holdfast) -> None:
     assert len(hf.sessions.list()) == 1
 
 
+def test_a_completion_is_repeated_whatever_its_evidence_is_made_of(hf: Holdfast) -> None:
+    """What JSON records of a tuple is a list; the same call is the same completion."""
+    task = hf.tasks.create("a").id
+    claim = hf.tasks.claim(task)
+    assert claim is not None
+    for _ in range(2):
+        assert claim.complete("done", {"files": ("a.py", "b.py"), 1: 2.0}).status == "completed"
+
+
 def test_a_claim_ends_with_its_process_and_not_before(hf: Holdfast) -> None:
     """A process that lives keeps its claim; at its death the task is ready, at once."""
     task = hf.tasks.create("a").id

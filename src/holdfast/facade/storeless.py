@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast import project, settings, trust, wiring
-from holdfast.errors import NotFound, SettingsError
+from holdfast.errors import BadInput, NotFound, SettingsError
 from holdfast.facade.open_store import OnScan, blocking
 from holdfast.ways import Way, quoted
 
@@ -92,6 +92,7 @@ class Storeless:
         """
         from holdfast.clock import microseconds
         from holdfast.operations.backups import source_of
+        from holdfast.operations.repairing.copies import is_copy
         from holdfast.store.sqlite.backup import find, silent
 
         flags = {"home": None if home is None else os.fspath(home)}
@@ -104,6 +105,8 @@ class Storeless:
         directory = None if place is None else wiring.backup_directory(place)
         chosen = None if backup is None else source_of(os.fspath(backup), directory)
         is_first = place is None
+        if is_first and chosen is not None and not is_copy(chosen):
+            raise BadInput(f"{chosen} is neither a backup nor a journal; nothing was changed")
         if place is None:  # a clone, or a copy of a project: the copy that is named makes its first store
             if dry_run:
                 return _gone(project.data_home(os.environ))

@@ -7,9 +7,9 @@ whose id the store does not know is new only if its words are: a file can be imp
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Set
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from holdfast.errors import BadInput
 from holdfast.kernel import memory as memories
@@ -36,14 +36,36 @@ _STATUS_ACTIONS = {
 _ORDER = {"create": 0, "edit": 1, "note": 2, "remember": 3}
 
 
+TaskWords: TypeAlias = tuple[str, str]
+
+
+def task_words(store: Store, redactor: Redactor) -> Set[TaskWords]:
+    """(name, body) of each task of the store: what one of the same words that has no id, or that of another
+    store, would be once more."""
+    redact = redactor.redact
+    return {
+        (redact(row.fields.name), redact(row.fields.body)) for row in store.tasks(TaskFilter(archived=True))
+    }
+
+
 class Importing:
     """The changes of one file; `left` has a sentence for each thing that cannot be imported."""
 
-    def __init__(self, store: Store, redactor: Redactor, data: bytes, name: str) -> None:
-        """Raises `BadInput` if the file is no file of the mirror that can be imported."""
+    def __init__(
+        self,
+        store: Store,
+        redactor: Redactor,
+        data: bytes,
+        name: str,
+        known: Callable[[], Set[TaskWords]] | None = None,
+    ) -> None:
+        """`known` gives the `task_words` of the store, for several files once. Raises `BadInput` if the file
+        is no file of the mirror that can be imported."""
         self._store = store
         self._redactor = redactor
+        self._known = known
         self.left: list[str] = []
+        self._texts_of: dict[tuple[str, str], set[str]] = {}
         found = sealed_json.read(data)
         if found is None:
             raise BadInput(
@@ -98,10 +120,11 @@ class Importing:
 
     def _has_memory(self, fields: dict[str, Any]) -> bool:
         """Whether the store has a memory with the same text, of any id."""
-        found = self._store.memories(
-            MemoryFilter(kind=fields["kind"], scope=fields["scope"]), limit=memory_file.MOST
-        )
-        return any(self._redactor.redact(one.text) == fields["text"] for one in found)
+        key = (fields["kind"], fields["scope"])
+        if key not in self._texts_of:
+            found = self._store.memories(MemoryFilter(kind=key[0], scope=key[1]), limit=memory_file.MOST)
+            self._texts_of[key] = {self._redactor.redact(one.text) for one in found}
+        return fields["text"] in self._texts_of[key]
 
     def _memory(self, id: str) -> memories.Memory | None:
         found = self._store.memories(MemoryFilter(prefix=id, every=True), limit=2)
@@ -155,12 +178,8 @@ class Importing:
             self.left.append(f"{status!r} is no status of a task; there are {', '.join(tasks.STATUSES)}")
 
     @cached_property
-    def _known_tasks(self) -> set[tuple[str, str]]:
-        """(name, body) of each task of the store: what one of the same words that has no id, or that of
-        another store, would be once more."""
-        redact = self._redactor.redact
-        rows = self._store.tasks(TaskFilter(archived=True))
-        return {(redact(row.fields.name), redact(row.fields.body)) for row in rows}
+    def _known_tasks(self) -> Set[TaskWords]:
+        return task_words(self._store, self._redactor) if self._known is None else self._known()
 
     def _notes(self, id: object, context: dict[str, Any]) -> Iterator[ImportChange]:
         state = self._state(id)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Set
 from datetime import datetime
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from holdfast.errors import BadInput, Resync
 from holdfast.mirror import card as cards
 from holdfast.mirror import memory_file, run_file, sealed_text, session_file, tracker_files
 from holdfast.mirror.draining import pages
-from holdfast.mirror.importing import Importing
+from holdfast.mirror.importing import Importing, TaskWords, task_words
 from holdfast.mirror.line_file import Mark
 from holdfast.mirror.mirror_directory import PREVIOUS, MirrorDirectory, is_aside
 from holdfast.tracker import journal
@@ -42,6 +43,7 @@ def status(store: Store, reader: Reader, directory: Path, *, named: bool = False
         shows, behind = ("", _count(store, "")) if card is None else _shown(store, card)
         logged = _Logged(store, reader, card)
         faults = list(_faults(top, card, [name for name in names if not is_aside(name)], logged))
+        known = cache(partial(task_words, store, reader.redactor))
         changed = [name for name in names if is_aside(name)]
         changed += [fault.path for fault in faults if fault.fault == "edited"]
         return MirrorStatus(
@@ -56,7 +58,7 @@ def status(store: Store, reader: Reader, directory: Path, *, named: bool = False
             tuple(name for name in names if is_aside(name)),
             shows,
             tuple(name for name in names if _is_ahead(name, store.incarnation)),
-            tuple(name for name in changed if _says_more(top, name, store, reader)),
+            tuple(name for name in changed if _says_more(top, name, store, reader, known)),
         )
 
 
@@ -66,12 +68,14 @@ def count_files(directory: Path, *, named: bool = False) -> int:
         return sum(not is_aside(name) for name in _names(top))
 
 
-def _says_more(top: MirrorDirectory, path: str, store: Store, reader: Reader) -> bool:
+def _says_more(
+    top: MirrorDirectory, path: str, store: Store, reader: Reader, known: Callable[[], Set[TaskWords]]
+) -> bool:
     """Whether `mirror import` reads the file, and finds something in it that the store does not have."""
     if not _IMPORTABLE.match(path):
         return False
     try:
-        return bool(Importing(store, reader.redactor, _read(top, path), path).changes())
+        return bool(Importing(store, reader.redactor, _read(top, path), path, known).changes())
     except BadInput:
         return False
 

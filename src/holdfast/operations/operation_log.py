@@ -268,7 +268,10 @@ def refuse_later(store: Store, row: OperationRow) -> None:
     if isinstance(event, TaskNoted):
         last = f"a note {last}, which stays"
     elif isinstance(event, TaskClaimed | ClaimRenewed):
-        last = f"a claim {last}, which `holdfast task release {task[:8]}` ends"
+        held = None if found is None else found.fields.claim
+        lives = held is not None and held.number == event.number
+        end = f"`holdfast task release {task[:8]}` ends" if lives else "has ended"
+        last = f"a claim {last}, which {end}"
     elif isinstance(event, ClaimReleased):
         last = f"the release of a claim {last}; `holdfast task claim {task[:8]}` claims it again"
     else:

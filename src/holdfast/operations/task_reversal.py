@@ -158,6 +158,7 @@ def _standing(recorded: Sequence[Recorded]) -> list[Recorded]:
 
 
 CLAIMS = (t.TaskClaimed, t.ClaimRenewed, t.ClaimReleased)
+_PASSABLE = (*CLAIMS, t.TaskNoted)
 _MOVING = frozenset({"status", "archived", "claim", "started_at", "ended_at"})
 """The fields that a claim changes, or that say whether there can be one."""
 
@@ -239,15 +240,13 @@ def _restores(one: Recorded, recorded: Sequence[Recorded], but: Iterable[str] = 
 
 
 def is_undoable(recorded: Sequence[Recorded], move: e.TaskMove, kin: Set[str]) -> bool:
-    """Whether what an operation did to a task stands, and can be undone: nothing that was undone came
-    between."""
-    undoing = _Undoing(recorded, recorded, move, kin)
-    for one in reversed(recorded):
-        if task_stands(one, move, kin):
-            return True
-        if one.version <= move.after or not undoing.passes(one):
+    """Whether what an operation did to a task is in effect, and can be undone."""
+    for one in reversed(recorded):  # of a long history, nearly all is decided here, without a fold
+        if one.version <= move.after or isinstance(one.event, t.TaskReverted):
+            break
+        if not isinstance(one.event, _PASSABLE):
             return False
-    return False
+    return _Undoing(recorded, recorded, move, kin).hindrance() is None
 
 
 def task_stands(last: Recorded, move: e.TaskMove, kin: Set[str]) -> bool:

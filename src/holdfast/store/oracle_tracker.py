@@ -226,8 +226,9 @@ def _passes(row: TaskRow, which: TaskFilter) -> bool:
 
 
 def _is_by(entry: Entry, person: str) -> bool:
-    author = getattr(e.decode(entry.type, entry.payload), "author", NOBODY)
-    return author.by == person and not author.run
+    event = e.decode(entry.type, entry.payload)
+    author = getattr(event, "author", NOBODY)
+    return author.by == person and not (author.run or getattr(event, "run", ""))
 
 
 def _is_blocked(row: TaskRow) -> bool:

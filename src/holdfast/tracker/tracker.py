@@ -73,7 +73,7 @@ class Tracker(NamedTuple):
         and for what is nested too deeply."""
         try:
             plain = msgspec.to_builtins(value, str_keys=True)
-            msgspec.json.encode(plain)
+            plain = msgspec.json.decode(msgspec.json.encode(plain))  # tuples are lists from here on
             is_too_deep = is_deeper(plain, WRAPPED_LEVELS)
         except RecursionError:
             is_too_deep = True

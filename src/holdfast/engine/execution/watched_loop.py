@@ -83,11 +83,11 @@ class WatchedLoop:
         return self._call_soon(callback, *args, context=context)
 
     def _soon_threadsafe(self, callback: Any, *args: Any, context: Context | None = None) -> Any:
-        is_here = (
-            asyncio._get_running_loop() is self.loop
-        )  # a thread of `asyncio.to_thread` has the scope, too
-        call_soon = self._soon if is_here else self._call_soon_threadsafe
-        return call_soon(callback, *args, context=context)
+        # A thread of `asyncio.to_thread` has the scope, too. What is not of a run wakes the loop: asyncio's
+        # handler of Ctrl-C needs that.
+        if asyncio._get_running_loop() is self.loop and self._of(context)[1] is not None:
+            return self._soon(callback, *args, context=context)
+        return self._call_soon_threadsafe(callback, *args, context=context)
 
     def _at(self, when: float, callback: Any, *args: Any, context: Context | None = None) -> Any:
         scope, delivery = self._of(context)

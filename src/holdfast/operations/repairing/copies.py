@@ -12,7 +12,7 @@ import os
 import zlib
 from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import msgspec
 
@@ -69,11 +69,26 @@ class Sources(NamedTuple):
         return sorted((self.home / "archive").glob("*.jsonl.gz"))
 
 
+_SQLITE: Final = b"SQLite format 3\0"
+
+
 def is_journal(path: Path) -> bool:
     """Whether it is a file of JSON lines, and no database."""
     try:
         with path.open("rb") as file:
             return file.read(1) == b"{"
+    except OSError:
+        return False
+
+
+def is_copy(path: Path) -> bool:
+    """Whether it can have events of a log: a database, or a journal with a line that its hash proves."""
+    try:
+        with path.open("rb") as file:
+            if file.read(len(_SQLITE)) == _SQLITE:
+                return True
+            file.seek(0)
+            return is_journal(path) and any(line is not None for line in journal.read_lines(file))
     except OSError:
         return False
 

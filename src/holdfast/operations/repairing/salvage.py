@@ -61,7 +61,7 @@ def salvage(candidates: Candidates, collected: Collected, kept: str, at: int) ->
             chains[name].known = max(chains[name].known, run.version)
     made = Salvaged(candidates, chains, {}, {}, mirrored=collected.runs, journals=collected.journals)
     restore_records(made)
-    if not (made.records or chains or collected.runs):
+    if not (made.records or made.chains.keys() - {STORE_STREAM} or collected.runs):
         raise StoreCorrupt("no copy of the log has an event that can be proven; nothing was changed")
     _complete_streams(made, kept, at)
     _collect_values(made)

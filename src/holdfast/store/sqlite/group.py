@@ -129,7 +129,7 @@ class GroupCommit(Generic[S]):
             if self._leader is me:
                 heir = self._queue[0] if self._queue else None
                 self._leader = heir if heir is None or isinstance(heir.wake, _LOCK) else _HELPER
-            if self._leader is _HELPER:
+            if self._leader is _HELPER or (self._leader is None and self._closed):
                 _release(self._called)
             elif self._leader is not None:
                 _release(self._leader.wake)  # type: ignore[attr-defined]

@@ -97,6 +97,7 @@ SELECT e.position, s.name, e.version, e.type, e.time, e.payload, e.hash
 FROM events AS e JOIN streams AS s ON s.id = e.stream
 WHERE e.position > ?2 AND s.kind = 'task'
   AND coalesce(e.payload ->> '$.author.by', '') = ?1 AND coalesce(e.payload ->> '$.author.run', '') = ''
+  AND coalesce(e.payload ->> '$.run', '') = ''  -- the claim of a run is the run's
 ORDER BY e.position DESC
 LIMIT 1;
 
