@@ -110,7 +110,7 @@ AT_A_GATE = """
 def test_ctrl_c_reaches_a_loop_that_has_executed_a_run(cli):
     """A loop that waits in `select` is woken up by asyncio's handler."""
     script = cli.script("""
-        import asyncio
+        import asyncio, threading
         @step
         async def one(): return 1
         @workflow
@@ -118,7 +118,7 @@ def test_ctrl_c_reaches_a_loop_that_has_executed_a_run(cli):
         async def main():
             async with Holdfast() as hf:
                 await hf.start(flow)
-                print("waits", flush=True)
+                threading.Timer(0.5, lambda: print("waits", flush=True)).start()  # the loop is in `select` then
                 await asyncio.Event().wait()
         if __name__ == "__main__":
             import signal
