@@ -118,7 +118,8 @@ def test_ctrl_c_reaches_a_loop_that_has_executed_a_run(cli):
         async def main():
             async with Holdfast() as hf:
                 await hf.start(flow)
-                threading.Timer(0.5, lambda: print("waits", flush=True)).start()  # the loop is in `select` then
+                # The loop is in `select` then.
+                threading.Timer(0.5, lambda: print("waits", flush=True)).start()
                 await asyncio.Event().wait()
         if __name__ == "__main__":
             import signal
