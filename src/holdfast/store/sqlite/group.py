@@ -171,12 +171,12 @@ class GroupCommit(Generic[S]):
                 except BaseException:
                     _log_error("a commit was interrupted")
             with self._lock:
-                is_needed = self._leader is _HELPER or any(
-                    not isinstance(one.wake, _LOCK) for one in self._queue
-                )
-                if self._closed and not is_needed:
+                if self._closed and not self._needs_helper():
                     self._helper = None
                     return
+
+    def _needs_helper(self) -> bool:
+        return self._leader is _HELPER or any(not isinstance(one.wake, _LOCK) for one in self._queue)
 
 
 def _fail(batch: list[Any]) -> None:
