@@ -4,7 +4,7 @@ import copy
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import HoldfastError, OnceAgain, Refused, RunHeld, StepNotFound
@@ -187,6 +187,8 @@ def test_a_forked_run_waits_for_somebody_to_resume_it():
 @given(
     st.lists(commands_for("r") | st.integers(0, 12), max_size=40), st.lists(commands_for("r"), max_size=20)
 )
+@example([c.SendSignal("r", "go", ONE)], [])
+@example([], [c.SendSignal("r", "go", ONE)])
 def test_an_undone_rewind_gives_back_everything_whatever_happened_since(before, between):
     """From any state: rewind, any commands, restore: all that belongs to the generation is as it was."""
     state = fold_commands(CLAIM)

@@ -911,7 +911,7 @@ MUTANTS = (
     mutant(
         "a link closes a cycle with one that came in between",
         TRACKER + "test_a_link_that_came_in_between_counts",
-        ("tracker/linking.py", "        written = not newer\n", "        written = True\n"),
+        ("tracker/linking.py", "        written = not recorded[0]\n", "        written = True\n"),
     ),
     mutant(
         "a task counts as done although its check failed",
